@@ -1,4 +1,4 @@
-/* Socket addresses: reading and writing their text, comparing. */
+/* Socket addresses: parsing, formatting, comparing. */
 #define _GNU_SOURCE
 #include "net/addr/addr.h"
 
@@ -11,7 +11,7 @@
 
 #define UNIX_PATH_START offsetof(struct sockaddr_un, sun_path)
 
-/* ---- text of an address ---- */
+/* ---- formatting ---- */
 
 struct str addr_unix_path(const struct addr *addr)
 {
@@ -25,7 +25,7 @@ struct str addr_unix_path(const struct addr *addr)
     return (struct str){addr->un.sun_path, strnlen(addr->un.sun_path, len)};
 }
 
-/* "0." to "255."; laid out at the first use. */
+/* "0." to "255."; filled at the first use. */
 static struct octet {
     char text[4];
     uint32_t len;
@@ -187,7 +187,7 @@ static void set_v4(struct addr *out, struct in_addr address)
     out->v4.sin_addr = address;
 }
 
-/* Four decimal numbers; zeros before them do not make them octal, as with nginx. */
+/* Four decimal numbers. A leading zero does not make a number octal, as in nginx. */
 static bool parse_v4(struct str text, struct addr *out)
 {
     uint32_t address = 0;
@@ -248,9 +248,9 @@ bool addr_parse_ip(struct str text, struct addr *out)
     return parse_v4(text, out) || parse_v6(text, out);
 }
 
-/* ---- what directives take ---- */
+/* ---- addresses as directives take them ---- */
 
-/* One port, or where ranges are allowed two with a dash. */
+/* One port (first and last are equal), or a range where ranges are allowed. */
 struct port_range {
     uint16_t first;
     uint16_t last;
@@ -301,7 +301,8 @@ static bool parse_ports(struct str text, bool is_range_allowed, struct port_rang
            out->first <= out->last;
 }
 
-/* What is wrong with it: the bounds of a range are good, their order is not; or it is no port. */
+/* The error for a text that is no valid port or range: "invalid port range" if both bounds are
+ * valid ports in the wrong order. */
 static const char *port_error(struct str text, bool is_range_allowed)
 {
     const char *dash = is_range_allowed ? str_find_char(text, '-') : NULL;
@@ -313,7 +314,7 @@ static const char *port_error(struct str text, bool is_range_allowed)
                : "invalid port";
 }
 
-/* Each of `count` addresses with each port of the range. */
+/* Combines each of `count` addresses with each port of the range. */
 static void give_addrs(struct arena *arena, struct addr_list *out, const struct addr *addrs,
                        size_t count, struct port_range ports)
 {

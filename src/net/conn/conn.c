@@ -1,4 +1,4 @@
-/* Connections: their pool, their life, what the loop tells them, and their rest. */
+/* Connections: their pool, their life, events of the loop, and the idle list. */
 #define _GNU_SOURCE
 #include "net/conn/conn.h"
 
@@ -14,12 +14,12 @@
 #include "net/conn/own.h"
 #include "net/conn/private.h"
 
-#define BLOCK_BYTES (256 * 1024) /* large, so that what an allocator adds does not count */
+#define BLOCK_BYTES (256 * 1024) /* large, so that the allocator's overhead is negligible */
 #define CONNS_PER_BLOCK ((BLOCK_BYTES - sizeof(void *)) / sizeof(struct conn))
 
 /*
- * Connections are made of blocks that are never given back, so that `life` can be read at any time.
- * Memory of a block that no connection has needed yet is not touched.
+ * Connections are allocated in blocks that are never freed, so that `life` can be read at any time.
+ * A block's memory is touched only as connections need it.
  */
 struct conn_block {
     struct conn_block *next;
@@ -28,7 +28,7 @@ struct conn_block {
 
 struct conn_pool_stats conn_pool;
 static struct conn_block *blocks; /* newest first */
-static size_t block_used;         /* connections of the newest that were taken */
+static size_t block_used;         /* connections of the newest block that were ever used */
 static struct conn *free_conns;   /* last in, first out; linked by user */
 static struct list idle_conns;    /* idle for longest first */
 
@@ -68,7 +68,7 @@ static void conn_free(struct conn *conn)
     conn_pool.used--;
 }
 
-/* ---- what the loop tells ---- */
+/* ---- events of the loop ---- */
 
 static void deadline_passed(struct timer *timer)
 {
@@ -117,7 +117,7 @@ void conn_fail(struct conn *conn, int error)
     conn_break(conn, error);
 }
 
-/* A paused connection reads nothing, so the failure that was reported must be asked for. */
+/* A paused connection does not read, so the error has to be fetched from the socket. */
 static void fetch_error(struct conn *conn)
 {
     int error = 0;
@@ -128,7 +128,7 @@ static void fetch_error(struct conn *conn)
     }
 }
 
-/* All but the plain arrival of input. */
+/* Handles every event except plain input. */
 static void conn_ready_otherwise(struct conn *conn, unsigned events)
 {
     uint32_t life = conn->life;
@@ -154,7 +154,7 @@ static void conn_ready_otherwise(struct conn *conn, unsigned events)
         }
     }
     if (events & EVENT_WRITE && conn->output_wait.waiter != NULL && conn_unsent(conn) == 0) {
-        /* Waits for the connection itself: connect is done. */
+        /* A fiber waits for the end of connect(). */
         wait_signal(&conn->output_wait);
         if (conn->life != life) {
             return;
@@ -248,7 +248,7 @@ static void conn_rest(struct conn *conn)
     }
 }
 
-/* The loop watches from now on. */
+/* Registers the connection with the loop. */
 static void watch_from_start(struct conn *conn)
 {
     if (!conn_watch(conn)) {
@@ -274,13 +274,13 @@ void conn_start(struct conn *conn)
     if (conn_expects_input()) {
         conn_take_up(conn);
     } else {
-        /* It has said nothing yet. */
+        /* No input is expected yet. */
         conn_rest(conn);
         watch_from_start(conn);
     }
 }
 
-/* All that a connection holds but its descriptor. */
+/* Releases everything but the descriptor. */
 static void conn_strip(struct conn *conn)
 {
     loop_undefer(&conn->flush);
@@ -315,8 +315,7 @@ void conn_close(struct conn *conn)
     if (conn->source.fd != -1) {
         event_forget(&conn->source);
         if (conn->is_fin_awaited) {
-            /* Where input is unread, close() resets the connection and drops what the socket held
-             * back. */
+            /* With unread input close() sends RST and drops the bytes that MSG_MORE held back. */
             shutdown(conn->source.fd, SHUT_WR);
         }
         close(conn->source.fd);
@@ -397,7 +396,7 @@ void conn_set_nodelay(struct conn *conn, bool on)
         return;
     }
     if (!conn->is_nodelay_known) {
-        /* Listeners have it on, and what they accept inherits it. */
+        /* Listeners have it on, and accepted sockets inherit it. */
         conn->is_nodelay = conn->listener != NULL;
         conn->is_nodelay_known = 1;
     }
@@ -414,7 +413,7 @@ void conn_set_nodelay(struct conn *conn, bool on)
 bool conn_watch(struct conn *conn)
 {
     if (conn->source.fd == -1) {
-        return true; /* its transport reports */
+        return true; /* its transport reports events */
     }
     if (!conn->source.is_registered) {
         if (conn->is_broken) {
@@ -423,7 +422,7 @@ bool conn_watch(struct conn *conn)
         return conn->is_output_waiting ? event_add(&conn->source) : event_add_input(&conn->source);
     }
     if (conn->is_readable && !conn->is_input_paused && conn->is_input_due == 0) {
-        /* The edge has passed: ask the owner again by ourselves. */
+        /* The edge-triggered event has passed: call the owner again at the next turn. */
         conn->is_input_due = 1;
         loop_undefer(&conn->flush);
         loop_defer_next(&conn->flush);

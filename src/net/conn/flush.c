@@ -1,4 +1,4 @@
-/* Sending the output queue: as few system calls as possible, never more than the socket takes. */
+/* Sends the output queue with as few system calls as possible. */
 #define _GNU_SOURCE
 #include "net/conn/conn.h"
 
@@ -14,17 +14,17 @@
 #include "base/fatal.h"
 #include "net/conn/private.h"
 
-#define IOV_MOST 64 /* pieces gathered for one call */
-#define TURN_BUDGET                                                                                \
-    (2u * 1024 * 1024) /* bytes of one connection before the others get their turn */
+#define IOV_MOST 64 /* pieces of one sendmsg or writev */
+/* bytes of one connection before the others get their turn */
+#define TURN_BUDGET (2u * 1024 * 1024)
 
 /* What one sending call did. */
 struct sent {
     ssize_t n;      /* bytes, or -1 with errno */
-    uint64_t asked; /* bytes that it was given */
+    uint64_t asked; /* bytes passed to it */
 };
 
-/* A short sendfile means that the socket is full, or that the file has become shorter. */
+/* After a short sendfile: is the file shorter than expected, or is only the socket full? */
 static bool file_ended(const struct out_piece *piece, uint64_t n)
 {
     struct stat st;
@@ -33,7 +33,7 @@ static bool file_ended(const struct out_piece *piece, uint64_t n)
            st.st_size <= piece->offset + (off_t) n;
 }
 
-/* The flags of a send of `size` bytes. The last ones of the connection wait for the FIN, which
+/* The flags for a send of `size` bytes. The last bytes of the connection wait for the FIN, which
  * follows in this turn. */
 static int send_flags(struct conn *conn, uint64_t size)
 {
@@ -62,7 +62,7 @@ static struct sent send_file(struct conn *conn, struct out_piece *piece, uint64_
     return sent;
 }
 
-/* Memory pieces from the head of the queue on, up to a file. */
+/* Sends memory pieces from the head of the queue up to the first file. */
 static struct sent send_gathered(struct conn *conn, uint64_t allowed)
 {
     struct iovec iov[IOV_MOST];
@@ -84,7 +84,7 @@ static struct sent send_gathered(struct conn *conn, uint64_t allowed)
         count++;
         sent.asked += size;
     }
-    /* What comes next follows at once, unless a limit holds it back. */
+    /* The next piece follows at once, unless a limit holds it back. */
     bool more_follows = piece != NULL && sent.asked < allowed;
     if (conn->transport != NULL) {
         sent.n = conn->transport->writev(conn, iov, count, more_follows);
@@ -132,7 +132,7 @@ static bool wait_to_send(struct conn *conn)
         return event_want_output(&conn->source);
     }
     loop_defer_next(&conn->flush);         /* the budget is used up */
-    return event_add_input(&conn->source); /* a peer that leaves meanwhile is to be noticed */
+    return event_add_input(&conn->source); /* so that a peer that leaves is noticed */
 }
 
 static void shut_down(struct conn *conn)
@@ -141,12 +141,12 @@ static void shut_down(struct conn *conn)
     if (conn->transport != NULL && conn->transport->end != NULL) {
         conn->transport->end(conn);
     }
-    /* ENOTCONN: the peer was faster. */
+    /* It may fail with ENOTCONN if the peer was faster. */
     shutdown(conn->source.fd, SHUT_WR);
 }
 
-/* The rule: one piece of memory, and the socket takes it whole. Else something is left, or it is
- * broken. */
+/* The common case: the queue is one piece of memory, and the socket accepts all of it. Otherwise
+ * something is left, or the connection is broken. */
 static void send_simple(struct conn *conn)
 {
     struct out_piece *piece = conn->out;
@@ -172,7 +172,7 @@ static void send_simple(struct conn *conn)
     out_piece_free(piece);
 }
 
-/* Sends what the socket takes now; nothing is called. false: it is broken. */
+/* Sends what the socket accepts now, without callbacks. False: it is broken. */
 static bool send_queue(struct conn *conn)
 {
     uint64_t budget = conn->turn_budget != 0 ? conn->turn_budget : TURN_BUDGET;
@@ -182,7 +182,7 @@ static bool send_queue(struct conn *conn)
         return false;
     }
     if (conn->out_at != NULL) {
-        /* The last piece, which stays open, has grown. */
+        /* The last piece is open and has grown. */
         conn->out_last->size = (uint64_t) (conn->out_at - conn->out_last->at);
     }
     if (conn->out != NULL) {
@@ -234,7 +234,7 @@ static bool send_queue(struct conn *conn)
     return true;
 }
 
-/* A fiber waits until no more than so much is left: whether that is so by now. */
+/* Is the queue as short as the waiting fiber needs? Clears the wait if it is. */
 static bool take_output_wait(struct conn *conn)
 {
     if (conn_unsent(conn) >= conn->output_wait_below && !conn->is_broken) {
@@ -257,8 +257,8 @@ bool conn_flush(struct conn *conn)
     return is_sound;
 }
 
-/* What the socket takes now of these bytes, while the queue is empty. It may be broken then, or not
- * writable. */
+/* Sends what the socket accepts of these bytes; the queue is empty. After that the connection may
+ * be broken or not writable. */
 static size_t send_directly(struct conn *conn, struct str bytes)
 {
     size_t total = 0;
@@ -446,7 +446,7 @@ void conn_push(struct conn *conn)
 
     CHECK_MAGIC(conn, CONN_MAGIC);
     if (conn->is_fin_awaited && conn->is_tcp) {
-        /* Also where it is on already, the call pushes what MSG_MORE held back. */
+        /* Setting the option sends what MSG_MORE held back, even if it was set already. */
         setsockopt(conn->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
 }

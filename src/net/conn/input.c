@@ -1,4 +1,4 @@
-/* The input of connections: pooled buffers, and reading no more often than needed. */
+/* The input of connections: pooled buffers, and as few reads as possible. */
 #define _GNU_SOURCE
 #include "net/conn/conn.h"
 
@@ -13,11 +13,12 @@
 
 /* ---- buffers ---- */
 
-#define BUFFER_SHIFT 9   /* the smallest buffers: 512 bytes */
-#define BUFFER_CLASSES 8 /* each twice as large, up to 64 KB; larger ones come from malloc */
-#define CLASS_KEPT_BYTES (256u * 1024) /* of free buffers, in each class */
+#define BUFFER_SHIFT 9 /* the smallest buffers: 512 bytes */
+/* each twice as large as the one before, up to 64 KB; larger buffers come from malloc */
+#define BUFFER_CLASSES 8
+#define CLASS_KEPT_BYTES (256u * 1024) /* free buffers kept in each class */
 
-/* A free buffer holds the link to the next one. */
+/* A free buffer begins with the pointer to the next one. */
 struct free_buffer {
     struct free_buffer *next;
 };
@@ -27,7 +28,7 @@ static struct buffer_class {
     uint32_t kept;            /* buffers in free */
 } classes[BUFFER_CLASSES];
 
-/* The class of buffers of at least `size` bytes; BUFFER_CLASSES = none. */
+/* The class for buffers of at least `size` bytes; BUFFER_CLASSES = none. */
 static inline unsigned class_of(uint32_t size)
 {
     if (size <= 1u << BUFFER_SHIFT) {
@@ -136,9 +137,10 @@ void conn_input_replace(struct conn *conn, size_t used, struct str bytes)
 /* ---- the predictor ---- */
 
 /*
- * Whether the first bytes of a new connection come with it (the client's request follows its
- * connect at once, or TCP_DEFER_ACCEPT) is much the same for all of them: a saturating counter
- * tells. Where it says no, one connection in PROBE_EVERY is tried all the same.
+ * Whether the first bytes of a connection arrive with it (the client sends its request right after
+ * connect, or TCP_DEFER_ACCEPT is set) is much the same for all connections, so a saturating
+ * counter predicts it. When the prediction is no, one connection in PROBE_EVERY is read at once
+ * nevertheless.
  */
 #define EXPECT_MAX 7u
 #define EXPECT_YES 3u
@@ -156,7 +158,7 @@ static void expectation_learn(struct conn *conn, bool came)
 {
     conn->is_fresh = 0;
     if (conn->source.is_registered) {
-        return; /* was waited for */
+        return; /* the read had waited for input, which proves nothing */
     }
     if (came) {
         expectation += expectation < EXPECT_MAX;
@@ -165,11 +167,12 @@ static void expectation_learn(struct conn *conn, bool came)
     }
 }
 
-#define LAST_FIRST 4096u /* conn_fill_last begins with a buffer of this size */
+#define LAST_FIRST 4096u /* size of the first buffer of conn_fill_last */
 
 /* ---- reading ---- */
 
-/* What a read that gave n, with errno, of `size` bytes tells about the socket. Gives n. */
+/* Updates the state of the connection after a read of `size` bytes that gave n, with errno. Gives
+ * n. */
 static inline __attribute__((always_inline)) ssize_t note_read(struct conn *conn, ssize_t n,
                                                                size_t size)
 {
@@ -177,9 +180,7 @@ static inline __attribute__((always_inline)) ssize_t note_read(struct conn *conn
         expectation_learn(conn, n != -1);
     }
     if (n > 0) {
-        /*
-         * Fewer bytes than asked for: a plain socket is empty, unless its end is still to be read.
-         */
+        /* A short read means that a plain socket is empty, unless its end is still to be read. */
         if ((size_t) n < size && conn->transport == NULL && !conn->is_peer_closed) {
             conn->is_readable = 0;
         }
@@ -198,8 +199,8 @@ static inline __attribute__((always_inline)) ssize_t note_read(struct conn *conn
 }
 
 /*
- * One read into `size` bytes at `at`; notes what it learns about the socket. Bytes, or 0 for the
- * end, or -1 with errno: EAGAIN or the failure.
+ * Reads once, up to `size` bytes to `at`, and updates the state of the connection. Gives bytes, 0
+ * for the end, or -1 with errno: EAGAIN or the failure.
  */
 static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn, char *at,
                                                                size_t size)
@@ -213,7 +214,7 @@ static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn
     return note_read(conn, n, size);
 }
 
-/* Room after unread bytes: by moving them to the front, or in a larger buffer. */
+/* Makes space after the unread bytes: moves them to the front, or to a larger buffer. */
 static bool input_grow(struct conn *conn, size_t first_size, size_t max_size)
 {
     uint32_t unread = conn_input_len(conn);
@@ -237,7 +238,7 @@ static bool input_grow(struct conn *conn, size_t first_size, size_t max_size)
     return true;
 }
 
-/* Room after in_end; false: the buffer is full, and as large as it may be. */
+/* Makes space after in_end. False: the buffer is full and as large as allowed. */
 static inline __attribute__((always_inline)) bool input_make_room(struct conn *conn,
                                                                   size_t first_size,
                                                                   size_t max_size)
@@ -290,7 +291,7 @@ void conn_fill_last(struct conn *conn, size_t max_size)
     }
 }
 
-/* May the socket be read? If not, *n gets what is to be said, 0 or -1 with errno. */
+/* May the socket be read? If not, *n and errno get the result of the read: 0, or -1 with errno. */
 static bool may_read(const struct conn *conn, size_t size, ssize_t *n)
 {
     if (conn->is_broken) {
@@ -331,15 +332,15 @@ ssize_t conn_splice_in(struct conn *conn, int pipe, size_t size)
     do {
         n = splice(conn->source.fd, NULL, pipe, NULL, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     } while (n == -1 && errno == EINTR);
-    /* A short count may be the pipe's, which counts pieces of packets. */
+    /* A short count may be due to the pipe, which counts buffers of packets and not bytes. */
     return note_read(conn, n, 0);
 }
 
-/* Waits until the loop reports something of the input, or the connection breaks. MAY WAIT. */
+/* Waits until the loop reports an event of the input, or the connection breaks. MAY WAIT. */
 static enum wait_result wait_for_report(struct conn *conn, uint64_t deadline_ms)
 {
-    /* The flags of the connection say what there is; a signal from before would only wake us for
-     * nothing. */
+    /* The flags of the connection are the state; an earlier signal would only cause a needless
+     * wakeup. */
     conn->input_wait.is_signalled = false;
     if (!conn->source.is_registered && !conn_watch(conn)) {
         conn_break(conn, errno);
@@ -386,7 +387,7 @@ bool conn_peer_is_gone(struct conn *conn)
         return false;
     }
     if (conn->transport != NULL) {
-        return false; /* what its closing means, only reading tells */
+        return false; /* only a read can interpret the close */
     }
     ssize_t n = recv(conn->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 || (n == -1 && errno != EAGAIN && errno != EINTR);

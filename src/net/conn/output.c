@@ -1,4 +1,4 @@
-/* The output queue: pieces of pooled chunks, of other people's memory and of files, in order. */
+/* The output queue: pieces of pooled chunks, of memory that others own, and of files, in order. */
 #include "net/conn/conn.h"
 
 #include <assert.h>
@@ -11,9 +11,9 @@
 
 #define CHUNKS_KEPT 64    /* free chunks: 1 MB */
 #define PIECES_KEPT 512   /* free pieces */
-#define COPY_AT_MOST 1024 /* bytes that are cheaper copied than pointed to */
+#define COPY_AT_MOST 1024 /* bytes; copying them is cheaper than a reference */
 
-static struct out_chunk *free_chunks; /* last in, first out: the warm one is used again */
+static struct out_chunk *free_chunks; /* last in, first out: the one in the CPU's cache is reused */
 static unsigned free_chunk_count;
 static struct out_piece *free_pieces;
 static unsigned free_piece_count;
@@ -65,7 +65,7 @@ void out_piece_free(struct out_piece *piece)
 {
     struct out_chunk *chunk = piece->chunk;
 
-    bool is_in_chunk = chunk != NULL && piece == &chunk->first; /* and has no release */
+    bool is_in_chunk = chunk != NULL && piece == &chunk->first; /* such a piece has no release */
     void (*release)(void *) = is_in_chunk ? NULL : piece->release;
     void *arg = piece->arg;
 
@@ -102,7 +102,7 @@ static void piece_append(struct conn *conn, struct out_piece *piece)
     conn->out_last = piece;
 }
 
-/* Nothing more goes into the last piece, which is open. */
+/* Closes the last piece, which is open: nothing is added to it. */
 static void seal(struct conn *conn)
 {
     struct out_chunk *chunk = conn->out_last->chunk;
@@ -124,7 +124,7 @@ char *conn_out_grow(struct conn *conn, size_t size)
     if (chunk != NULL && OUT_CHUNK_SIZE - chunk->used >= size && size != 0) {
         piece = piece_new(OUT_BYTES, chunk);
     } else {
-        /* The first piece of a fresh chunk lies in it. */
+        /* The first piece of a new chunk is stored in the chunk. */
         chunk = chunk_new();
         chunk->refs = 1;
         piece = &chunk->first;
@@ -168,7 +168,7 @@ static void append_reference(struct conn *conn, struct out_piece *piece, uint64_
     }
 }
 
-/* A piece after which bytes may continue in the chunk that is in use. */
+/* A new piece, after which bytes may continue in the chunk that is in use. */
 static struct out_piece *reference_new(struct conn *conn, enum out_kind kind)
 {
     if (conn->out_at != NULL) {
@@ -264,13 +264,13 @@ bool out_load_file(struct conn *conn, uint64_t limit)
         errno = error;
         return false;
     }
-    chunk->used = OUT_CHUNK_SIZE; /* nothing is to be written after it */
+    chunk->used = OUT_CHUNK_SIZE; /* nothing may be written after it */
     piece->at = chunk->bytes;
     piece->size = (uint64_t) n;
     file->offset += n;
     file->size -= (uint64_t) n;
     if (file->size == 0) {
-        /* Keep its place: the release is due when these bytes were sent. */
+        /* It replaces the file's piece: release is called when these bytes were sent. */
         piece->release = file->release;
         piece->arg = file->arg;
         file->release = NULL;

@@ -1,4 +1,4 @@
-/* The table of our own connections to ourselves, in shared memory, without locks. */
+/* The table of connections of this service to itself, in shared memory, without locks. */
 #include "net/conn/own.h"
 
 #include <stdatomic.h>
@@ -10,29 +10,31 @@
 #include "base/shm.h"
 
 /*
- * Pages that nothing needs take no memory. When a bucket is full one of its entries is forgotten: a
- * request counts as coming from elsewhere then, which a circle of requests cannot make use of.
+ * Pages that are not used take no memory. When a bucket is full, one of its entries is overwritten:
+ * that connection's requests count as coming from elsewhere. A loop of requests cannot exploit
+ * this.
  */
 #define BUCKETS 32768u
 #define WAYS 8u /* a cache line */
 #define PORTS 65536u
 
-/* An entry, from its high bits on: the marks of our end and of the one it leads to, when it was
- * closed, hops. */
+/* An entry, from its high bits: the marks (hash bits) of our end and of the end it leads to, when
+ * it was closed, hops. */
 #define MARK_BITS 20u
-#define CLOSED_BITS 16u /* 0 = it is open */
+#define CLOSED_BITS 16u /* 0 = the connection is open */
 #define HOPS_BITS 8u
 #define MARK_MASK ((1u << MARK_BITS) - 1)
 #define CLOSED_MASK ((1u << CLOSED_BITS) - 1)
-/* The unit of these times, and how many of them an entry is still found: two seconds. */
+/* The unit of close times, and for how many units a closed entry is still found: 16 of 128 ms,
+ * about two seconds. */
 #define TICK_MS 128u
 #define TICKS_FOUND 16u
 
 struct own {
-    _Atomic uint32_t is_used; /* something was noted since the start */
+    _Atomic uint32_t is_used; /* something was added since the start */
     char pad[60];
-    _Atomic uint64_t listened[2][PORTS / 64]; /* a bit for each port, of TCP and of UDP; for paths
-                                                 by their hash */
+    _Atomic uint64_t listened[2][PORTS / 64]; /* a bit for each port, of TCP and of UDP; paths of
+                                                 unix sockets use a bit by their hash */
     _Alignas(64) _Atomic uint64_t entries[BUCKETS][WAYS];
 };
 
@@ -46,7 +48,7 @@ bool own_init(void)
     return own != NULL;
 }
 
-/* ---- where the service listens ---- */
+/* ---- listening addresses ---- */
 
 static unsigned own_place_of(const struct addr *addr)
 {
@@ -87,7 +89,7 @@ bool own_may_take_datagrams(const struct addr *addr)
 
 /* An end of a connection. */
 struct end {
-    uint64_t hash; /* the same whether a socket of IPv6 or of IPv4 tells the address */
+    uint64_t hash; /* equal for an IPv4 address and its IPv4-mapped IPv6 form */
     bool has_name;
 };
 
@@ -98,7 +100,7 @@ static struct end end_of(const struct addr *addr)
 
     switch (addr->any.sa_family) {
     case AF_INET:
-        key[10] = key[11] = 0xff; /* as ::ffff:a.b.c.d */
+        key[10] = key[11] = 0xff; /* as in ::ffff:a.b.c.d */
         memcpy(key + 12, &addr->v4.sin_addr, 4);
         break;
     case AF_INET6:
@@ -123,7 +125,8 @@ static struct end local_end(int fd)
     return end_of(&addr);
 }
 
-/* Where a connection to this address ends. The name of a unix socket's client is enough. */
+/* The far end of a connection to this address. For unix sockets the name of the client's end is
+ * sufficient. */
 static struct end far_end(const struct addr *addr)
 {
     struct addr real = *addr;
@@ -154,13 +157,13 @@ static uint64_t entry_of(uint64_t marks, unsigned closed, unsigned hops)
     return marks << (CLOSED_BITS + HOPS_BITS) | (uint64_t) closed << HOPS_BITS | hops;
 }
 
-/* Now, as entries have it: never 0. */
+/* The current time as entries store it: never 0. */
 static unsigned tick_now(void)
 {
     return (unsigned) (clock_now.now_ms / TICK_MS % CLOSED_MASK) + 1;
 }
 
-/* Does nobody look for it any more? */
+/* Was it closed so long ago that it is not looked for any more? */
 static bool own_is_over(uint64_t entry)
 {
     unsigned closed = (unsigned) (entry >> HOPS_BITS) & CLOSED_MASK;
@@ -168,7 +171,7 @@ static bool own_is_over(uint64_t entry)
     return closed != 0 && (tick_now() + CLOSED_MASK - closed) % CLOSED_MASK > TICKS_FOUND;
 }
 
-/* The entry with these marks, of which only those of our end count where `mask` says so; NULL =
+/* The entry with these marks; with `mask` OUR_END only the mark of our end is compared. NULL:
  * none. */
 static _Atomic uint64_t *own_entry_find(const struct end *from, uint64_t marks, uint64_t mask)
 {
@@ -212,7 +215,7 @@ void own_name(int fd, const struct addr *peer)
     struct sockaddr none = {.sa_family = AF_UNIX};
 
     if (peer->any.sa_family == AF_UNIX && bind(fd, &none, sizeof(none.sa_family)) == -1) {
-        return; /* it stays without a name */
+        return; /* it remains without a name */
     }
 }
 
@@ -278,7 +281,7 @@ void own_forget_at(const struct addr *local, const struct addr *peer)
     forget(&from, peer);
 }
 
-/* Is something noted of this end? */
+/* Does the table have an entry with this end? */
 static bool is_ours(const struct end *from)
 {
     const struct end nowhere = {0, true};
@@ -287,7 +290,8 @@ static bool is_ours(const struct end *from)
            from->has_name && own_entry_find(from, marks_of(from, &nowhere), OUR_END) != NULL;
 }
 
-/* Others may use an address of ours towards other ends. */
+/* The hops of the connection with both these ends. An entry with our end alone may be of a
+ * connection to another end. */
 static unsigned hops_between(const struct end *from, const struct end *to)
 {
     const _Atomic uint64_t *at = own_entry_find(from, marks_of(from, to), BOTH_ENDS);

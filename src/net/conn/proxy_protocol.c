@@ -1,4 +1,4 @@
-/* The PROXY protocol, versions 1 and 2, as HAProxy's specification of it says; strict. */
+/* The PROXY protocol, versions 1 and 2, strictly by HAProxy's specification. */
 #include "net/conn/proxy_protocol.h"
 
 #include <arpa/inet.h>
@@ -9,11 +9,11 @@
 #include "base/fatal.h"
 #include "base/parse.h"
 
-#define V1_MAX PROXY_HEADER_V1_MAX /* bytes of a line of version 1, its end included */
+#define V1_MAX PROXY_HEADER_V1_MAX /* bytes of a line of version 1, with its CRLF */
 #define V2_FIXED 16                /* bytes before the addresses */
 #define UNIX_PATH 108              /* bytes of each path */
-#define VERIFY_ROOM 10             /* digits of 32 bits */
-#define SSL_FIXED 5                /* bytes before what is inside an SSL TLV */
+#define VERIFY_ROOM 10             /* decimal digits of a 32-bit number */
+#define SSL_FIXED 5                /* bytes before the nested TLVs of an SSL TLV */
 
 enum tlv_type {
     TLV_ALPN = 0x01,
@@ -32,7 +32,7 @@ enum tlv_type {
 static const struct str v1_start = STR_INIT("PROXY ");
 static const struct str v2_start = STR_INIT("\r\n\r\n\0\r\nQUIT\n");
 
-/* A header with room for the TLVs after it. */
+/* Allocates a header with a copy of the TLVs after it. */
 static struct proxy_header *header_new(struct str tlvs)
 {
     struct proxy_header *header = calloc(1, sizeof(*header) + VERIFY_ROOM + tlvs.len);
@@ -60,7 +60,7 @@ static uint32_t read_big_endian(const char *at, size_t size)
 
 /* ---- version 1 ---- */
 
-/* Decimal, without a leading zero. */
+/* Decimal, without leading zeros. */
 static bool parse_port(struct str text, uint16_t *out)
 {
     uint64_t number;
@@ -73,7 +73,7 @@ static bool parse_port(struct str text, uint16_t *out)
     return true;
 }
 
-/* One end of a connection of this family. */
+/* Parses the address and port of one end, which must be of this family. */
 static bool parse_end(struct str address, struct str port_text, int family, struct addr *out)
 {
     uint16_t port;
@@ -86,7 +86,7 @@ static bool parse_end(struct str address, struct str port_text, int family, stru
     return true;
 }
 
-/* What stands between "PROXY " and the line's end. */
+/* Parses what is between "PROXY " and CRLF. */
 static bool parse_v1_line(struct str line, struct proxy_header *header)
 {
     struct str words[5];
@@ -107,7 +107,7 @@ static bool parse_v1_line(struct str line, struct proxy_header *header)
            parse_end(words[2], words[4], family, &header->destination);
 }
 
-/* Can what comes after "PROXY " so far become a header? */
+/* Can the text after "PROXY " be the beginning of a valid header? */
 static bool may_be_v1(struct str rest)
 {
     static const struct str beginnings[] = {STR_INIT("TCP4 "), STR_INIT("TCP6 "),
@@ -158,7 +158,7 @@ static uint32_t crc32c_step(uint32_t crc, unsigned char byte)
     return crc;
 }
 
-/* Cuts the first TLV off. False: there is none, or it is cut off. */
+/* Removes the first TLV. False: there is none, or it is truncated. */
 static bool next_tlv(struct str *rest, unsigned *type, struct str *value)
 {
     if (rest->len < 3) {
@@ -188,7 +188,7 @@ static bool find_tlv(struct str tlvs, unsigned wanted, struct str *out)
     return false;
 }
 
-/* The checksum covers the header with zeros in its own place. */
+/* The checksum covers the header with its own four bytes as zeros. */
 static bool check_sum(struct str header, struct str tlvs)
 {
     struct str sum;
@@ -241,7 +241,7 @@ static void read_ip6(struct str block, struct proxy_header *header)
     memcpy(&header->destination.v6.sin6_port, at + 34, 2);
 }
 
-/* A nameless socket is not known. */
+/* A socket without a name stays unknown. */
 static void read_unix(struct addr *addr, const char *path)
 {
     size_t length = strnlen(path, UNIX_PATH);
@@ -257,7 +257,7 @@ static void read_unix(struct addr *addr, const char *path)
     addr->len = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
-/* Bytes of the two addresses of a family. */
+/* Bytes of both addresses of a family. */
 static size_t address_size(unsigned family)
 {
     switch (family) {
@@ -286,7 +286,7 @@ static void read_addresses(unsigned family, struct str block, struct proxy_heade
     }
 }
 
-/* The result of the certificate's check as text: variables want it so. */
+/* Formats the result of the certificate's verification, which variables need as text. */
 static void lay_out_verify(struct proxy_header *header)
 {
     char *room = (char *) (header + 1);
@@ -313,7 +313,7 @@ static enum proxy_header_result parse_v2(struct str input, struct proxy_header *
         return PROXY_HEADER_BAD;
     }
     bool is_local =
-        command == 0x20 || family > 3; /* of unknown families nothing is known, as with nginx */
+        command == 0x20 || family > 3; /* addresses of unknown families are ignored, as in nginx */
     if (!is_local && addresses > size) {
         return PROXY_HEADER_BAD;
     }
@@ -355,12 +355,12 @@ enum proxy_header_result proxy_header_parse(struct str input, struct proxy_heade
     return PROXY_HEADER_BAD;
 }
 
-/* ---- the way out ---- */
+/* ---- writing ---- */
 
-/* Both ends of a header, in one family; PROXY has no other. */
+/* Both ends of a header, in the same family; PROXY cannot mix families. */
 struct header_ends {
     const struct addr *ends[2]; /* source, destination */
-    struct addr mapped;         /* the IPv4 one of two that differ, as IPv6 (RFC 4291, 2.5.5.2) */
+    struct addr mapped; /* if families differ: the IPv4 address as IPv6 (RFC 4291, 2.5.5.2) */
     bool is_v6;
 };
 
@@ -378,8 +378,8 @@ static void map_to_v6(struct addr *out, const struct addr *addr)
     memcpy(&out->v6.sin6_addr.s6_addr[12], &addr->v4.sin_addr, sizeof(addr->v4.sin_addr));
 }
 
-/* False: one of them is not of TCP over IP. A source of IPv6 that a PROXY header or X-Real-IP has
- * named may have reached an IPv4 address of ours. */
+/* False: one of them is not an IPv4 or IPv6 address. A mix occurs when a PROXY header or X-Real-IP
+ * named an IPv6 source and the client connected to an IPv4 address. */
 static bool find_ends(struct header_ends *out, const struct addr *source,
                       const struct addr *destination)
 {
@@ -449,7 +449,7 @@ size_t proxy_header_write_v2(const struct addr *source, const struct addr *desti
     return (size_t) (at + sizeof(ports) - start);
 }
 
-/* ---- values ---- */
+/* ---- TLVs by name ---- */
 
 struct tlv_name {
     struct str name;

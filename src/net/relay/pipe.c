@@ -1,4 +1,4 @@
-/* The worker's pipes for relays: few, since only a flow that is large uses one, while its bytes
+/* The worker's pipes for relays: few, since only a large flow uses one, and only while its bytes
  * move. */
 #define _GNU_SOURCE
 #include "net/relay/pipe.h"
@@ -10,17 +10,17 @@
 
 #include "base/clock.h"
 
-#define PIPES_MOST 32          /* in use at one time; who gets none goes through a buffer */
+#define PIPES_MOST 32          /* in use at one time; further relays use a buffer */
 #define PIPES_KEPT 4           /* free ones */
-#define PIPE_SIZE (256 * 1024) /* that we ask for */
-#define PIPE_SIZE_LEAST                                                                            \
-    (64 * 1024)       /* less is what the kernel gives a user with too many; then it is no help */
-#define RETRY_MS 1000 /* after a refusal */
+#define PIPE_SIZE (256 * 1024) /* requested size */
+/* a user above pipe-user-pages-soft gets less, which does not help */
+#define PIPE_SIZE_LEAST (64 * 1024)
+#define RETRY_MS 1000 /* delay after a failure */
 
 static struct relay_pipe *free_pipes;
 static unsigned free_count;
 static unsigned used_count;
-static uint64_t retry_at_ms; /* none is asked for before */
+static uint64_t retry_at_ms; /* no pipe is created before this time */
 
 static void pipe_close(struct relay_pipe *pipe)
 {
@@ -37,7 +37,7 @@ static struct relay_pipe *pipe_new(void)
         return NULL;
     }
     struct relay_pipe *pipe = malloc(sizeof(*pipe));
-    /* Where that is beyond pipe-user-pages-soft it stays as it is. */
+    /* Above pipe-user-pages-soft this fails and the size is unchanged. */
     int size = fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE);
     if (size == -1) {
         size = fcntl(fds[1], F_GETPIPE_SZ);

@@ -1,5 +1,5 @@
-/* Bytes between two connections: through a buffer of the worker, or, where there are many, through
- * a pipe. */
+/* Passes bytes between two connections: through a buffer of the worker, or through a pipe for large
+ * flows. */
 #include "net/relay/relay.h"
 
 #include <errno.h>
@@ -10,19 +10,20 @@
 #include "net/relay/pipe.h"
 
 #define RELAY_MAGIC 0x4e1a7000u
-#define BUFFER_SIZE 16384u        /* unless the user says another */
-#define BUFFER_MOST (64 * 1024u)  /* what the user may say */
-#define TURN_BUDGET (256 * 1024u) /* bytes one way before others get their turn */
-#define FULL_BUFFERS 2            /* so many in a row, and the flow is large */
-#define LARGE_AGAIN (32 * 1024u)  /* a large flow that moves less at a time is large no more */
+#define BUFFER_SIZE 16384u        /* default of relay.buffer_size */
+#define BUFFER_MOST (64 * 1024u)  /* maximum of relay.buffer_size */
+#define TURN_BUDGET (256 * 1024u) /* bytes in one direction before others get their turn */
+#define FULL_BUFFERS 2            /* after so many full buffers in a row a flow is large */
+/* a flow that moves less than this at a time is not large any more */
+#define LARGE_AGAIN (32 * 1024u)
 
-/* Nothing waits between a read into it and the write of it: one for the worker. */
+/* One for the worker: what is read into it is written before anything else runs. */
 static char buffer[BUFFER_MOST];
 
-/* ---- what may be done ---- */
+/* ---- limits ---- */
 
-/* Bytes that the rate allows to read of a side now: a second's worth at the beginning of each
- * second of the relay, as nginx has it. */
+/* Bytes that the rate allows to read from a side now: a second's worth at the beginning of each
+ * second of the relay, as in nginx. */
 static uint64_t allowed_by_rate(const struct relay *relay, const struct relay_side *side)
 {
     uint64_t seconds = (clock_now.now_ms - relay->started_ms) / 1000 + 1;
@@ -34,7 +35,7 @@ static uint64_t allowed_by_rate(const struct relay *relay, const struct relay_si
     return allowed > side->received ? allowed - side->received : 0;
 }
 
-/* Has all that was read for this end reached it, or never will? */
+/* Was everything read for this end delivered, or can it never be? */
 static bool is_delivered(const struct relay *relay, enum relay_end to)
 {
     const struct conn *conn = relay->sides[to].conn;
@@ -43,7 +44,7 @@ static bool is_delivered(const struct relay *relay, enum relay_end to)
     return conn->is_broken || (conn_unsent(conn) == 0 && (pipe == NULL || pipe->held == 0));
 }
 
-/* May be read of this end, as far as the other one, and what was decided, allow it? */
+/* Do the other end and the state of the relay allow reading from this end? */
 static bool net_relay_is_wanted(const struct relay *relay, enum relay_end from)
 {
     const struct conn *to = relay->sides[relay_other(from)].conn;
@@ -52,14 +53,14 @@ static bool net_relay_is_wanted(const struct relay *relay, enum relay_end from)
            is_delivered(relay, relay_other(from));
 }
 
-/* May there be something to read: bytes, an end, or an error? */
+/* May a read give something: bytes, an end, or an error? */
 static bool has_pending(const struct conn *conn)
 {
     return conn->is_readable || conn->in_start != conn->in_end || conn->is_input_closed ||
            conn->is_broken;
 }
 
-/* Is what is left for another turn on the socket, so that conn_watch has the loop tell of it? */
+/* Is the unread remainder on the socket, so that the loop reports it after conn_watch? */
 static bool is_watched_for_input(const struct conn *conn)
 {
     return conn->in_start == conn->in_end && !conn->is_broken;
@@ -67,7 +68,7 @@ static bool is_watched_for_input(const struct conn *conn)
 
 /* ---- moving ---- */
 
-/* Of one that broke while we wrote: what had come before is still there. Gives what recv does. */
+/* Reads what arrived before the connection broke during a write. Gives what recv does. */
 static ssize_t read_of_broken(const struct conn *conn, char *at, size_t size)
 {
     ssize_t n;
@@ -81,8 +82,8 @@ static ssize_t read_of_broken(const struct conn *conn, char *at, size_t size)
     return n;
 }
 
-/* Reads into the buffer until `most` bytes are there or nothing is left. Bytes; 0: nothing now, or
- * it is over. */
+/* Reads into the buffer until it has `most` bytes or nothing is left. Gives the bytes; 0: nothing
+ * now, or the end. */
 static size_t read_some(struct relay_side *side, size_t most)
 {
     struct conn *conn = side->conn;
@@ -95,14 +96,14 @@ static size_t read_some(struct relay_side *side, size_t most)
         n = is_rest ? read_of_broken(conn, buffer + total, most - total)
                     : conn_read(conn, buffer + total, most - total);
         total += n > 0 ? (size_t) n : 0;
-        /* Records come one at a time. */
+        /* A TLS transport gives one record at a time. */
     } while (n > 0 && total < most && conn->transport != NULL && conn->is_readable);
     conn_input_release(conn);
     side->is_input_over = n == 0 || (n < 0 && conn->is_broken);
     return total;
 }
 
-/* The other end takes what it can of the pipe. */
+/* Writes what the other end accepts from the pipe. */
 static void pour(struct relay *relay, enum relay_end from)
 {
     struct relay_pipe *pipe = relay->sides[from].pipe;
@@ -127,7 +128,7 @@ static void give_pipe(struct relay_side *side)
     }
 }
 
-/* Through the pipe. Bytes that were read; 0: nothing now, or it is over. */
+/* Moves bytes by the pipe. Gives the bytes read; 0: nothing now, or the end. */
 static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most)
 {
     struct relay_side *side = &relay->sides[from];
@@ -144,8 +145,8 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
     return (size_t) n;
 }
 
-/* A first piece leaves at once in any case, so that a session that says one thing needs no option.
- */
+/* The first piece always leaves at once, so a session that sends a single piece does not need
+ * TCP_NODELAY. */
 static void mind_delay(struct relay_side *to, bool is_second)
 {
     if (to->wants_nodelay && is_second) {
@@ -154,7 +155,7 @@ static void mind_delay(struct relay_side *to, bool is_second)
     }
 }
 
-/* Through the buffer. Likewise. */
+/* Moves bytes by the buffer; results as above. */
 static size_t move_by_buffer(struct relay *relay, enum relay_end from, size_t most)
 {
     struct relay_side *side = &relay->sides[from], *to = &relay->sides[relay_other(from)];
@@ -169,7 +170,7 @@ static size_t move_by_buffer(struct relay *relay, enum relay_end from, size_t mo
     return n;
 }
 
-/* Has the large flow a pipe, or can it get one? Else it goes through the buffer. */
+/* Has this direction a pipe, or can it get one? Otherwise the buffer is used. */
 static bool get_pipe(struct relay *relay, enum relay_end from)
 {
     struct relay_side *side = &relay->sides[from];
@@ -186,7 +187,8 @@ static bool get_pipe(struct relay *relay, enum relay_end from)
     return side->pipe != NULL;
 }
 
-/* May be read of this end, as far as its rate allows it? If not, the backend's timer tells when. */
+/* Does the rate allow reading from this end now? If not, sets the backend's timer to when it
+ * does. */
 static bool is_in_time(struct relay *relay, const struct relay_side *side)
 {
     struct conn *backend = relay->sides[RELAY_BACKEND].conn;
@@ -201,7 +203,7 @@ static bool is_in_time(struct relay *relay, const struct relay_side *side)
     return false;
 }
 
-/* May a read of this end find something that the other one takes, now? */
+/* Can a read from this end give something that the other end accepts now? */
 static bool may_move(struct relay *relay, enum relay_end from)
 {
     struct relay_side *side = &relay->sides[from];
@@ -209,7 +211,8 @@ static bool may_move(struct relay *relay, enum relay_end from)
     return has_pending(side->conn) && net_relay_is_wanted(relay, from) && is_in_time(relay, side);
 }
 
-/* One way, until nothing is left, the other end has enough, or others should have their turn. */
+/* Moves bytes in one direction until nothing is left, the other end is full, or the turn's budget
+ * is used. */
 static void carry(struct relay *relay, enum relay_end from)
 {
     struct relay_side *side = &relay->sides[from];
@@ -242,7 +245,7 @@ static void carry(struct relay *relay, enum relay_end from)
     }
 }
 
-/* The loop tells what comes; at once, when something is left for the next turn. */
+/* Has the loop report events; at once, if input is left for the next turn. */
 static void watch(struct relay *relay, enum relay_end end)
 {
     struct conn *conn = relay->sides[end].conn;
@@ -272,7 +275,7 @@ static void begin_end(struct relay *relay, enum relay_why why, enum relay_end si
     relay->side = side;
 }
 
-/* What follows for the relay from how this end stands. */
+/* Updates the relay by the state of this end: passes its end on, or begins to end the relay. */
 static void look_at_end(struct relay *relay, enum relay_end end)
 {
     struct relay_side *side = &relay->sides[end];
@@ -312,7 +315,7 @@ static uint64_t later(uint64_t a_ms, uint64_t b_ms)
     return a_ms > b_ms ? a_ms : b_ms;
 }
 
-/* When it would time out, as things are. */
+/* When the relay times out, as of now. */
 static uint64_t silence_ends(const struct relay *relay)
 {
     const struct relay_side *sides = relay->sides;
@@ -321,7 +324,7 @@ static uint64_t silence_ends(const struct relay *relay)
     return later(relay->active_ms, moved_ms) + relay->timeout_ms;
 }
 
-/* When this end would have taken nothing for too long. */
+/* When this end times out because it accepted nothing. */
 static uint64_t stall_ends(const struct relay *relay, enum relay_end end)
 {
     const struct relay_side *side = &relay->sides[end];
@@ -331,7 +334,7 @@ static uint64_t stall_ends(const struct relay *relay, enum relay_end end)
                : side->conn->moved_ms + side->stall_timeout_ms;
 }
 
-/* While bytes move the timer is left as it is: when it comes up it is set again. */
+/* Only moves the timer forward: while bytes move, it fires and is set again. */
 static void mind_stalls(struct relay *relay)
 {
     struct conn *client = relay->sides[RELAY_CLIENT].conn;
@@ -345,7 +348,7 @@ static void mind_stalls(struct relay *relay)
     }
 }
 
-/* ---- the face ---- */
+/* ---- interface ---- */
 
 void relay_move(struct relay *relay)
 {
@@ -383,7 +386,7 @@ void relay_start(struct relay *relay)
     for (unsigned i = 0; i < 2; i++) {
         conn_unpark(relay->sides[i].conn);
         conn_input_release(
-            relay->sides[i].conn); /* what was in it may have gone with the connect */
+            relay->sides[i].conn); /* its bytes may have been sent with the connect */
     }
     conn_set_deadline(relay->sides[RELAY_CLIENT].conn, clock_now.now_ms + relay->timeout_ms);
     relay_move(relay);

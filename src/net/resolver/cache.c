@@ -1,4 +1,4 @@
-/* The names that a resolver knows: a table, the order of use, and the limits. */
+/* The cache of a resolver: a table of names, ordered by use, with limits. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,7 +9,7 @@
 
 /* ---- answers ---- */
 
-/* Copies records after each other, their texts to *text, which moves on. */
+/* Copies records one after another, and their strings to *text, which advances. */
 static struct dns_record *copy_records(struct dns_record *to, const struct vec *list, char **text)
 {
     vec_each(const struct dns_record, record, list) {
@@ -110,7 +110,7 @@ void resolver_entry_drop(struct resolver *resolver, struct resolver_entry *entry
     free(entry);
 }
 
-/* The cache is too small for what is asked of it: that is worth a line now and then. */
+/* The cache is too small for the load: logs a warning, at most one a minute. */
 static void say_full(struct resolver *resolver)
 {
     uint64_t now_ms = clock_now.now_ms;
@@ -124,7 +124,7 @@ static void say_full(struct resolver *resolver)
     }
 }
 
-/* Forgets the answer that was not used for longest. False: there is none. */
+/* Drops the entry whose answer was unused for longest. False: no entry has an answer. */
 static bool evict_one(struct resolver *resolver)
 {
     if (list_is_empty(&resolver->recent)) {

@@ -16,23 +16,24 @@ enum {
 
 /* The bytes of a message that are still to be read. */
 struct cursor {
-    const unsigned char *start; /* of the message: pointers count from here */
-    const unsigned char *at;    /* next byte */
-    const unsigned char *end;   /* one past the last */
+    /* the start of the message: compression pointers are offsets from here */
+    const unsigned char *start;
+    const unsigned char *at;  /* next byte */
+    const unsigned char *end; /* one past the last */
 };
 
-/* A resource record as it stands in a message (RFC 1035, 3.2.1). */
+/* A resource record of a message (RFC 1035, 3.2.1). */
 struct raw_record {
     struct dns_name owner;
     uint16_t type;
     uint16_t class;
     uint32_t ttl_s;
-    struct cursor data; /* at its data; start is that of the message */
+    struct cursor data; /* at the record's data; start is that of the message */
 };
 
 /* ---- names ---- */
 
-/* Bytes that a name in a text form may have; others would make lines of a log lie. */
+/* Bytes allowed in the text form of a name; others could forge log lines. */
 static bool is_name_byte(unsigned char c)
 {
     return c > ' ' && c != 0x7f;
@@ -95,9 +96,9 @@ bool dns_name_equal(const struct dns_name *a, const struct dns_name *b)
 }
 
 /*
- * Reads a name and goes after it. A pointer may only point before the place where the labels that
- * hold it began (RFC 1035, 4.1.4: "a prior occurrence"), so that each jump brings nearer to the
- * start and there is an end.
+ * Reads a name and advances after it. A pointer may only point before the start of the labels that
+ * contain it (RFC 1035, 4.1.4: "a prior occurrence"), so each jump leads closer to the start of the
+ * message and the loop ends.
  */
 static bool read_name(struct cursor *cursor, struct dns_name *out)
 {
@@ -227,7 +228,7 @@ static bool read_header(struct cursor *cursor, struct header *header)
            read_u16(cursor, &header->authorities) && read_u16(cursor, &additional);
 }
 
-/* Is this the one question that was asked? */
+/* Is this the question that was sent? */
 static bool read_question(struct cursor *cursor, const struct dns_name *name, uint16_t type)
 {
     struct dns_name asked;
@@ -249,14 +250,14 @@ static bool read_record(struct cursor *cursor, struct raw_record *record)
     }
     record->data = (struct cursor){cursor->start, cursor->at, cursor->at + length};
     cursor->at += length;
-    /* RFC 2181, 8: a time with its highest bit set is none. */
+    /* RFC 2181, 8: a TTL with its highest bit set counts as 0. */
     if (record->ttl_s > INT32_MAX) {
         record->ttl_s = 0;
     }
     return true;
 }
 
-/* Is the name of `at` in this record? */
+/* Is the record of this name and type? */
 static bool is_about(const struct raw_record *record, const struct dns_name *name, uint16_t type)
 {
     return record->type == type && record->class == CLASS_IN &&
@@ -272,9 +273,9 @@ static void shorten_ttl(struct dns_answer *answer, uint32_t ttl_s)
 }
 
 /*
- * Goes from alias to alias as far as the records of the message lead; answer->name is where they
- * end. A server may give them in any order. False: malformed, or more than DNS_ALIASES_MAX, as
- * where they go in circles.
+ * Follows the aliases in the records of the message; answer->name becomes the last target. A server
+ * may send the records in any order. False: malformed, or more than DNS_ALIASES_MAX aliases, for
+ * example a loop.
  */
 static bool follow_aliases(struct cursor records, unsigned count, struct dns_answer *answer)
 {
@@ -302,7 +303,7 @@ static bool follow_aliases(struct cursor records, unsigned count, struct dns_ans
     return true;
 }
 
-/* The data of a record in its parts. False: malformed. *is_wanted: it is to be kept. */
+/* Parses the data of a record. False: malformed. *is_wanted: the record is to be kept. */
 static bool read_data(const struct raw_record *raw, struct arena *arena, struct dns_record *out,
                       bool *is_wanted)
 {
@@ -336,7 +337,7 @@ static bool read_data(const struct raw_record *raw, struct arena *arena, struct 
     }
 }
 
-/* The records of the name at the end of the aliases. False: malformed. */
+/* Collects the records of the name at the end of the aliases. False: malformed. */
 static bool take_records(struct cursor *cursor, unsigned count, uint16_t type, struct arena *arena,
                          struct dns_answer *answer)
 {
@@ -363,8 +364,9 @@ static bool take_records(struct cursor *cursor, unsigned count, uint16_t type, s
 }
 
 /*
- * The zone's SOA among the authorities says that a name, or a type of it, is not there, and for how
- * long (RFC 2308, 3 and 5). What is wrong in here spoils nothing.
+ * Finds the SOA of the zone among the authorities. It confirms that the name, or the type of the
+ * name, does not exist, and gives the TTL of that (RFC 2308, 3 and 5). Malformed records here are
+ * ignored.
  */
 static bool find_soa(struct cursor *cursor, unsigned count, uint32_t *ttl_s)
 {
@@ -393,7 +395,7 @@ static bool find_soa(struct cursor *cursor, unsigned count, uint32_t *ttl_s)
     return false;
 }
 
-/* The message answers the question without an error: what does it say? */
+/* The verdict on a message that answers the question without an error. */
 static enum dns_verdict read_sections(struct cursor *cursor, const struct header *header,
                                       uint16_t type, struct arena *arena, struct dns_answer *out)
 {
@@ -424,7 +426,7 @@ static enum dns_verdict read_sections(struct cursor *cursor, const struct header
         return DNS_ALIAS;
     }
     if (type == DNS_PTR && out->rcode == 0 && count != 0 && !has_soa) {
-        return DNS_MALFORMED; /* records, and none that was asked for: that says nothing about the
+        return DNS_MALFORMED; /* records, but none for the question: this proves nothing about the
                                  name */
     }
     out->has_ttl = has_soa;
@@ -447,7 +449,7 @@ enum dns_verdict dns_answer_read(struct str message, const struct dns_question *
         return DNS_FOREIGN;
     }
     out->rcode = header.flags & MASK_RCODE;
-    /* A server that could not read the question need not repeat it. */
+    /* A server that could not parse the question need not repeat it. */
     if (header.questions == 0 && out->rcode != 0 && out->rcode != RCODE_NXDOMAIN) {
         return DNS_REFUSAL;
     }

@@ -1,5 +1,5 @@
-/* What the parts of the resolver share: the cache of names (cache.c), the questions under way
- * (question.c, wire.c), and who waits for them (resolver.c). */
+/* Shared by the files of the resolver: the cache (cache.c), the questions under way (question.c,
+ * wire.c), and the waiting fibers (resolver.c). */
 #ifndef NET_RESOLVER_PRIVATE_H
 #define NET_RESOLVER_PRIVATE_H
 
@@ -10,80 +10,82 @@
 #include "net/resolver/resolver.h"
 
 enum {
-    RESOLVER_NAMES_MAX = 4096,    /* names remembered or asked, of one resolver */
-    RESOLVER_BYTES_MAX = 8 << 20, /* of all answers remembered, of one resolver */
-    RESOLVER_BUCKETS = 1024,      /* of the table of names; a power of two */
-    RESOLVER_AT_ONCE_MAX = 256,   /* questions that are on the wire; others wait for their turn */
-    RESOLVER_ADDRESSES = 0,       /* what an entry asks for that wants A and AAAA: no type of DNS */
-    RESOLVER_NEGATIVE_MS = 10 * 1000, /* "not found" and half an answer hold so long at most */
+    RESOLVER_NAMES_MAX = 4096,        /* names cached or being resolved, for each resolver */
+    RESOLVER_BYTES_MAX = 8 << 20,     /* of all cached answers, for each resolver */
+    RESOLVER_BUCKETS = 1024,          /* of the table of names; a power of two */
+    RESOLVER_AT_ONCE_MAX = 256,       /* questions on the wire; others are queued */
+    RESOLVER_ADDRESSES = 0,           /* the type of an entry for A and AAAA; not a DNS type */
+    RESOLVER_NEGATIVE_MS = 10 * 1000, /* longest validity of "not found" and of partial answers */
 };
 
-/* An answer, shared by the cache and those who waited for it. */
+/* An answer, shared by the cache and the fibers that waited for it. */
 struct resolver_answer {
-    unsigned references;         /* it goes with the last */
+    unsigned references;         /* freed with the last one */
     enum resolve_result result;  /* RESOLVE_OK or RESOLVE_NOT_FOUND */
-    uint64_t valid_until_ms;     /* clock_now.now_ms time */
+    uint64_t valid_until_ms;     /* by clock_now.now_ms */
     size_t size;                 /* bytes of the whole */
     unsigned count;              /* records */
-    struct dns_record records[]; /* of A before those of AAAA; their texts stand after them */
+    struct dns_record records[]; /* A before AAAA; their strings follow the array */
 };
 
-/* One server of a question: a socket of its own, so that each question has a fresh random port. */
+/* The socket of a question to one name server. Not shared, so that each question has a new random
+ * port. */
 struct resolver_line {
-    struct event_source source; /* connected UDP socket; fd -1 until it is needed */
-    struct question *question;  /* whose it is */
+    struct event_source source; /* connected UDP socket; fd -1 until needed */
+    struct question *question;  /* that owns it */
     unsigned server;            /* number of the name server */
 };
 
-/* One question on the wire: a name and a type. */
+/* A question of one name and one type on the wire. */
 struct query {
-    struct question *question; /* whose it is */
-    struct dns_name name;      /* asked now: the name itself, or what it is an alias of */
-    uint16_t type;             /* DNS_A, DNS_AAAA, DNS_SRV, DNS_PTR */
-    uint16_t id;               /* random; each name that is asked has its own */
-    bool is_open;              /* no answer yet */
-    enum dns_verdict verdict;  /* when it is not open: FOUND, NO_DATA, NO_NAME, else it failed */
-    uint8_t rcode;             /* of the last answer */
-    unsigned server;           /* number of the name server that is asked */
-    unsigned refusals;         /* servers that answered, but had nothing to say */
-    unsigned skips;            /* servers found unreachable since the last round */
-    unsigned aliases;          /* followed so far */
-    bool is_followed;          /* name is what an answer without addresses led to */
-    bool is_of_name;           /* the records are of name itself: the last answer had no aliases */
-    uint32_t ttl_s;            /* least one so far */
-    bool has_ttl;              /* ttl_s is known */
-    struct vec records;        /* struct dns_record, in the question's arena */
-    struct conn *tcp;          /* the answer did not fit a datagram; or NULL */
+    struct question *question; /* that owns it */
+    struct dns_name name; /* the name being queried: the question's, or the target of its aliases */
+    uint16_t type;        /* DNS_A, DNS_AAAA, DNS_SRV, DNS_PTR */
+    uint16_t id;          /* random; drawn again for each name queried */
+    bool is_open;         /* no answer yet */
+    enum dns_verdict verdict; /* when not open: FOUND, NO_DATA or NO_NAME; any other is a failure */
+    uint8_t rcode;            /* of the last answer */
+    unsigned server;          /* number of the name server in use */
+    unsigned refusals;        /* servers that responded without a usable answer */
+    unsigned skips;           /* servers found unreachable since the last round */
+    unsigned aliases;         /* followed so far */
+    /* name is the target of an alias whose addresses the answer did not contain */
+    bool is_followed;
+    bool is_of_name;    /* the records belong to name itself: the last answer had no aliases */
+    uint32_t ttl_s;     /* the least so far */
+    bool has_ttl;       /* ttl_s is known */
+    struct vec records; /* struct dns_record, in the question's arena */
+    struct conn *tcp;   /* in use after a truncated answer; or NULL */
 };
 
-/* What is being asked about one name: A and AAAA side by side, or SRV or PTR. */
+/* All queries about one name: A and AAAA in parallel, or SRV, or PTR. */
 struct question {
     struct list node;             /* on one of the resolver's two lists of questions */
-    struct resolver *resolver;    /* whose it is */
+    struct resolver *resolver;    /* that owns it */
     struct resolver_entry *entry; /* the name */
     struct list waiters;          /* struct resolver_waiter */
-    uint64_t deadline_ms;         /* of the most patient one who ever waited */
+    uint64_t deadline_ms;         /* the latest deadline of any waiter so far */
     struct timer timer;           /* the next round */
-    unsigned rounds;              /* how often the open queries were sent */
-    bool is_on_wire;              /* its turn has come */
+    unsigned rounds;              /* how many times the open queries were sent */
+    bool is_on_wire;              /* it is not queued any more */
     struct arena arena;           /* records */
     struct query queries[2];      /* A, AAAA; or SRV or PTR alone */
     unsigned query_count;         /* 1 or 2 */
     struct resolver_line lines[]; /* one for each name server */
 };
 
-/* A name in the table. */
+/* A name in the cache. */
 struct resolver_entry {
     struct resolver_entry *next;    /* of the same bucket */
-    struct list use;                /* on resolver->recent while it has an answer, else alone */
+    struct list use;                /* node on resolver->recent while it has an answer */
     uint32_t hash;                  /* of the name */
     uint16_t type;                  /* DNS_SRV, DNS_PTR; RESOLVER_ADDRESSES */
     struct dns_name name;           /* the key */
-    struct resolver_answer *answer; /* remembered; one reference. NULL while it is asked */
+    struct resolver_answer *answer; /* cached; one reference. NULL while it is being resolved */
     struct question *question;      /* under way; NULL = none */
 };
 
-/* A cache and its name servers: one for all settings of this worker that say the same. */
+/* A cache and its name servers, shared by all settings of this worker with the same content. */
 struct resolver {
     struct list node;       /* on the list of this worker's resolvers */
     struct addr *servers;   /* owned */
@@ -92,25 +94,25 @@ struct resolver {
     bool has_valid;         /* as in the settings */
     bool uses_ipv4;         /* as in the settings */
     bool uses_ipv6;         /* as in the settings */
-    unsigned good;          /* number of the server that answered last: asked first */
+    unsigned good;          /* number of the server that answered last, which is asked first */
     size_t names;           /* entries in the table */
     size_t bytes;           /* of all answers in it */
-    struct list recent;     /* entries with an answer, used last first */
+    struct list recent;     /* entries with an answer, most recently used first */
     struct list on_wire;    /* questions being asked */
     unsigned on_wire_count; /* of them */
-    struct list queued;     /* questions that wait for their turn, first come first */
+    struct list queued;     /* questions that wait for a free position on the wire, oldest first */
     unsigned queued_count;  /* of them */
     uint64_t sent;          /* messages, for statistics */
-    uint64_t evicted;       /* answers that still held and had to go, for statistics */
-    uint64_t said_full_ms;  /* when that was logged last; 0 = never */
+    uint64_t evicted;       /* valid answers dropped for lack of space, for statistics */
+    uint64_t said_full_ms;  /* when the warning about a full cache was last logged; 0 = never */
     struct resolver_entry *buckets[RESOLVER_BUCKETS];
 };
 
-/* A fiber that wants to know; on its stack or in its arena. Belongs to resolver_wait_begin and
- * _end. */
+/* A fiber that waits for an answer; on its stack or in its arena. Managed by wait_begin and
+ * wait_end of resolver.c. */
 struct resolver_waiter {
     struct list node;               /* on question->waiters while it has no answer */
-    struct question *question;      /* that it waits for, while it has no answer */
+    struct question *question;      /* that it waits for; NULL once answered */
     struct wait_point answered;     /* signalled with is_answered */
     bool is_answered;               /* result and answer are set */
     enum resolve_result result;     /* of the question */
@@ -119,49 +121,48 @@ struct resolver_waiter {
 
 /* ---- cache.c ---- */
 
-/* The name in the table, put in front of those used lately; or NULL. */
+/* Looks the name up and marks it as recently used; or NULL. */
 struct resolver_entry *resolver_find(struct resolver *resolver, const struct dns_name *name,
                                      uint16_t type);
 
-/* A new entry for a name that is not there. NULL: all names are being asked and no more fit. */
+/* Adds an entry for a new name. NULL: the table is full of names that are being resolved. */
 struct resolver_entry *resolver_entry_new(struct resolver *resolver, const struct dns_name *name,
                                           uint16_t type);
 
-/* Remembers an answer; takes a reference of its own. Others may have to go, never this one. */
+/* Stores an answer and takes a reference. May evict other entries, never this one. */
 void resolver_entry_learn(struct resolver *resolver, struct resolver_entry *entry,
                           struct resolver_answer *answer);
-/* Forgets its answer, if there is one. */
+/* Drops the entry's answer, if it has one. */
 void resolver_entry_unlearn(struct resolver *resolver, struct resolver_entry *entry);
-/* Takes it out of the table and frees it; it has no question. */
+/* Removes the entry from the table and frees it; it must have no question. */
 void resolver_entry_drop(struct resolver *resolver, struct resolver_entry *entry);
-/* All of them. */
+/* Drops all entries. */
 void resolver_entries_drop(struct resolver *resolver);
 
-/* An answer with copies of the records; one reference, the caller's. */
+/* Allocates an answer with copies of the records; the caller has its one reference. */
 struct resolver_answer *resolver_answer_new(enum resolve_result result, uint64_t valid_until_ms,
                                             const struct vec *lists, unsigned list_count);
 void resolver_answer_release(struct resolver_answer *answer);
 
 /* ---- question.c ---- */
 
-/* Begins to ask about the entry, which has no question; sets entry->question. */
+/* Creates the question for an entry that has none; sets entry->question. */
 void question_start(struct resolver *resolver, struct resolver_entry *entry);
-/* Joins those who wait. */
+/* Adds a waiter and sends or queues the question if it is new. */
 void question_join(struct question *question, struct resolver_waiter *waiter, uint64_t deadline_ms);
-/* One who waited has no time left: ends the question if there are addresses that can be given,
- * which tells all who wait. */
+/* The time of a waiter is over: ends the question for all waiters if it has any records. */
 void question_hurry(struct question *question);
-/* Tells all who wait that it failed, and frees it; nothing is remembered. */
+/* Fails the question for all waiters and frees it; nothing is cached. */
 void question_abort(struct question *question);
 
-/* A new random id for what it asks. */
+/* Draws a new random id for the query. */
 void query_draw_id(struct query *query);
-/* The query has come to its end. True: so has the whole question, and it is gone. */
+/* Ends the query. True: that ended the question, which is freed. */
 bool query_done(struct query *query, enum dns_verdict verdict);
 
 /* ---- wire.c ---- */
 
-/* Asks the server query->server; when it cannot be reached, the next ones. */
+/* Sends the query to server query->server, or to the next ones if it cannot be reached. */
 void query_send(struct query *query);
 /* Closes all sockets of a question. */
 void question_close(struct question *question);

@@ -1,4 +1,4 @@
-/* Questions under way: their turn, their rounds, and what comes out of them. */
+/* Questions under way: queueing, rounds, and combining the results. */
 #include <stdlib.h>
 
 #include "base/checksum.h"
@@ -7,9 +7,9 @@
 #include "net/resolver/private.h"
 
 enum {
-    ROUND_MS = 1000,      /* a server has so long to answer at first */
-    ROUND_MOST_MS = 5000, /* longest time to answer */
-    ROUND_LEAST_MS = 20,  /* time to answer when little is left */
+    ROUND_MS = 1000,      /* timeout of a server in the first rounds */
+    ROUND_MOST_MS = 5000, /* longest timeout */
+    ROUND_LEAST_MS = 20,  /* shortest timeout, when little time is left */
     RCODE_UNIMPLEMENTED = 4,
     RCODE_REFUSED = 5,
     ROUNDS_EACH = 2, /* each server is asked so often before a question may be abandoned */
@@ -22,7 +22,7 @@ static struct question *question_at(struct list *node)
     return container_of(node, struct question, node);
 }
 
-/* Off its list; all that it holds is given back. */
+/* Removes it from its list and frees all that it holds. */
 static void question_free(struct question *question)
 {
     struct resolver *resolver = question->resolver;
@@ -68,7 +68,7 @@ static bool has_records(const struct question *question)
     return false;
 }
 
-/* Why a query failed. */
+/* The result for a query that failed. */
 static enum resolve_result failure_of(const struct query *query)
 {
     if (query->verdict != DNS_REFUSAL) {
@@ -79,8 +79,7 @@ static enum resolve_result failure_of(const struct query *query)
                                                  : RESOLVE_FAILED;
 }
 
-/* What the ends of the queries make together. *is_half: one family is known, of the other nothing.
- */
+/* Combines the results of the queries. *is_half: at least one query failed or is still open. */
 static enum resolve_result combined_result(const struct question *question, bool *is_half)
 {
     bool is_missing = false;
@@ -108,7 +107,7 @@ static enum resolve_result combined_result(const struct question *question, bool
     return failure != RESOLVE_OK ? failure : RESOLVE_TIMED_OUT;
 }
 
-/* For how long an answer is remembered. */
+/* How long an answer is cached. */
 static uint64_t time_to_live_ms(const struct question *question, enum resolve_result result,
                                 bool is_half)
 {
@@ -133,7 +132,8 @@ static uint64_t time_to_live_ms(const struct question *question, enum resolve_re
     return is_doubtful && live_ms > RESOLVER_NEGATIVE_MS ? RESOLVER_NEGATIVE_MS : live_ms;
 }
 
-/* What the aliases led to was asked for by its own name: its addresses are known now, too. */
+/* The addresses of an alias's target were queried by its own name: caches them under that name as
+ * well. */
 static void learn_target(const struct question *question, struct resolver_answer *answer)
 {
     struct resolver *resolver = question->resolver;
@@ -157,7 +157,7 @@ static void learn_target(const struct question *question, struct resolver_answer
 
 static void start_queued(struct resolver *resolver);
 
-/* Remembers what came out, tells it to all who wait, and is gone. */
+/* Caches the result, wakes all waiters with it, and frees the question. */
 static void question_finish(struct question *question)
 {
     struct resolver *resolver = question->resolver;
@@ -220,8 +220,8 @@ bool query_done(struct query *query, enum dns_verdict verdict)
 /* ---- rounds ---- */
 
 /*
- * How long to wait for an answer: longer with each turn around the servers, but so that each server
- * is asked twice before those who wait run out of time.
+ * The timeout of this round: longer with each turn around the servers, but short enough that each
+ * server is asked twice before the waiters' deadline.
  */
 static uint64_t round_ms(const struct question *question)
 {
@@ -239,7 +239,8 @@ static uint64_t round_ms(const struct question *question)
     return wait_ms < ROUND_LEAST_MS ? ROUND_LEAST_MS : wait_ms;
 }
 
-/* Nobody would hear the answer, or one family of addresses is known and the other will not come. */
+/* True when no fiber waits for the answer, or one family is known and the other does not come,
+ * after each server was asked twice. */
 static bool is_hopeless(const struct question *question)
 {
     return question->rounds >= question->resolver->server_count * ROUNDS_EACH &&
@@ -290,8 +291,8 @@ static void question_ask(struct question *question)
     next_round(question);
 }
 
-/* There is room on the wire again: continues the questions that wait for their turn, if anything
- * still waits for them. */
+/* A position on the wire is free: sends queued questions that still have waiters, and drops the
+ * others. */
 static void start_queued(struct resolver *resolver)
 {
     while (resolver->on_wire_count < RESOLVER_AT_ONCE_MAX && !list_is_empty(&resolver->queued)) {

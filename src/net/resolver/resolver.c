@@ -1,4 +1,4 @@
-/* The DNS resolver as others see it: names in, addresses out. */
+/* The interface of the DNS resolver: names in, addresses out. */
 #include "net/resolver/resolver.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "net/resolver/private.h"
 
 enum {
-    ITEMS_MAX = 1024, /* addresses of one service, over all its targets */
-    AGAIN_MS = 1000,  /* no TTL is shorter than this */
+    ITEMS_MAX = 1024, /* addresses of one service, of all its targets together */
+    AGAIN_MS = 1000,  /* least time until a name is resolved again */
 };
 
 static struct list resolvers = {&resolvers, &resolvers}; /* of this worker */
@@ -144,8 +144,8 @@ static void tell_at_once(struct resolver_waiter *waiter, enum resolve_result res
 }
 
 /*
- * Wants to know about a name: gets it at once from the cache, or waits with the others for a
- * question. wait_end must follow.
+ * Starts to look up a name: answers at once from the cache, or adds the waiter to the question.
+ * wait_end must follow.
  */
 static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *lookup,
                        const struct dns_name *name, uint16_t type)
@@ -174,7 +174,8 @@ static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *
     question_join(entry->question, waiter, lookup->deadline_ms);
 }
 
-/* MAY WAIT. The caller releases waiter->answer, where there is one, when it was copied. */
+/* Waits for the answer. MAY WAIT. The caller copies waiter->answer, if there is one, and releases
+ * it. */
 static enum resolve_result wait_end(struct resolver_waiter *waiter, uint64_t deadline_ms)
 {
     enum wait_result wait = WAIT_READY;
@@ -230,7 +231,7 @@ static void shorten_valid(struct resolved *out, uint64_t valid_until_ms)
     }
 }
 
-/* Takes over how an answer, or the lack of one, says when to ask again. */
+/* Copies from an answer, or the lack of one, when to resolve again. */
 static void take_validity(struct resolved *out, const struct resolver_waiter *waiter)
 {
     shorten_valid(out, waiter->answer == NULL ? 0 : waiter->answer->valid_until_ms);
@@ -282,7 +283,7 @@ enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct r
 
 /* ---- services ---- */
 
-/* What is asked for: see the header. False: no proper name. */
+/* The name to query: see resolver_services. False: it is not a valid name. */
 static bool service_name(struct str service, struct str name, struct arena *arena,
                          struct dns_name *out)
 {
@@ -294,7 +295,7 @@ static bool service_name(struct str service, struct str name, struct arena *aren
     return dns_name_parse(text, out);
 }
 
-/* The addresses of one target after those that are there. */
+/* Appends the addresses of one target. */
 static void add_target(const struct dns_record *service, const struct resolver_answer *addresses,
                        struct arena *arena, struct vec *items)
 {
@@ -311,8 +312,8 @@ static void add_target(const struct dns_record *service, const struct resolver_a
 }
 
 /*
- * The addresses of all targets, which are asked at the same time. MAY WAIT. One target that is
- * found is enough; if none is, the gravest reason is given.
+ * Resolves all targets in parallel. MAY WAIT. One resolved target is enough; if there is none,
+ * gives the most severe failure.
  */
 static enum resolve_result resolve_targets(const struct dns_lookup *lookup,
                                            const struct resolver_answer *services,

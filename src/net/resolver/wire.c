@@ -1,5 +1,5 @@
-/* The sockets of questions: datagrams to the name servers, TCP for what does not fit, and what
- * comes back (RFC 1035, 4.2; RFC 5452). */
+/* The sockets of questions: datagrams to the name servers, TCP for truncated answers, and parsing
+ * what comes back (RFC 1035, 4.2; RFC 5452). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/socket.h>
@@ -11,11 +11,11 @@
 
 enum {
     LENGTH_SIZE = 2,       /* bytes before a message over TCP */
-    TCP_FIRST_SIZE = 4096, /* of its buffer */
-    ERRORS_MAX = 8,        /* taken from a socket at one time: each lost datagram may give one */
+    TCP_FIRST_SIZE = 4096, /* first size of its input buffer */
+    ERRORS_MAX = 8, /* errors read from a socket at one time: each lost datagram may cause one */
 };
 
-/* One datagram at a time is looked at, before the next is read. */
+/* Shared by all sockets: a datagram is parsed before the next one is read. */
 static char datagram[DNS_MESSAGE_MAX];
 
 static void query_failed_over(struct query *query);
@@ -52,8 +52,8 @@ static void log_failure(const struct question *question, unsigned server, int er
 
 /* ---- answers ---- */
 
-/* An alias was given without what it stands for: that is to be asked for. False: there are too
- * many, or they go in circles. */
+/* The answer is an alias without the records of its target: queries the target next. False: too
+ * many aliases, or a loop. */
 static bool query_follow(struct query *query, const struct dns_answer *answer)
 {
     query->aliases += answer->aliases;
@@ -75,7 +75,7 @@ static void query_shorten_ttl(struct query *query, const struct dns_answer *answ
     }
 }
 
-/* The name that is to be asked for may be remembered. True: its records are the query's. */
+/* Looks for the alias's target in the cache. True: the query has its records. */
 static bool query_recall(struct query *query, enum dns_verdict *verdict)
 {
     struct resolver *resolver = query->question->resolver;
@@ -107,8 +107,8 @@ static bool query_recall(struct query *query, enum dns_verdict *verdict)
     return true;
 }
 
-/* A server answered, but with nothing that helps: the next one is asked, unless it was the last.
- * True: the question is gone. */
+/* The server's answer is not usable: asks the next server, unless this was the last. True: the
+ * question is freed. */
 static bool query_refused(struct query *query, enum dns_verdict verdict)
 {
     if (++query->refusals >= query->question->resolver->server_count) {
@@ -120,7 +120,7 @@ static bool query_refused(struct query *query, enum dns_verdict verdict)
 
 static bool query_ask_over_tcp(struct query *query);
 
-/* A message for this query has come from a server. True: the question is gone. */
+/* Handles a message for this query from a server. True: the question is freed. */
 static bool query_heard(struct query *query, unsigned server, struct str message, bool is_tcp)
 {
     struct question *question = query->question;
@@ -168,7 +168,7 @@ static bool query_heard(struct query *query, unsigned server, struct str message
 
         log_info(&log, 0, "DNS error (%u: %s)", answer.rcode,
                  verdict == DNS_MALFORMED ? "malformed response" : dns_rcode_text(answer.rcode));
-        /* From a server that was abandoned in the meantime, so this is ignored. */
+        /* An answer of a server that is not in use any more is ignored. */
         return server == query->server && query_refused(query, verdict);
     }
     default:
@@ -182,7 +182,7 @@ static bool query_heard(struct query *query, unsigned server, struct str message
 
 /* ---- UDP ---- */
 
-/* The open query that a datagram's id belongs to; the id is its first two bytes. */
+/* The open query with the id of a datagram, which is its first two bytes. */
 static struct query *query_of(struct question *question, const char *message, size_t size)
 {
     for (unsigned i = 0; size >= 2 && i < question->query_count; i++) {
@@ -196,7 +196,7 @@ static struct query *query_of(struct question *question, const char *message, si
     return NULL;
 }
 
-/* The server cannot be reached: what was asked there is asked elsewhere. */
+/* The server cannot be reached: its open queries go to the next server. */
 static void line_failed(struct question *question, unsigned server)
 {
     for (unsigned i = 0; i < question->query_count; i++) {
@@ -230,7 +230,7 @@ static void line_ready(struct event_source *source, unsigned events)
         }
         struct query *query = query_of(question, datagram, (size_t) size);
 
-        /* Others are late repetitions, or somebody guesses. */
+        /* Other datagrams are late repetitions or guesses of an attacker. */
         if (query != NULL &&
             query_heard(query, line->server, (struct str){datagram, (size_t) size}, false)) {
             return;
@@ -247,7 +247,7 @@ static void line_close(struct resolver_line *line)
     }
 }
 
-/* A connected socket hears its server only, and the kernel picks a random port for it. */
+/* Connected, so the socket receives only from its server; the kernel picks a random port. */
 static bool line_open(struct resolver_line *line)
 {
     const struct addr *server = &line->question->resolver->servers[line->server];
@@ -275,7 +275,8 @@ static bool line_send(struct resolver_line *line, const unsigned char *message, 
         return false;
     }
     line->question->resolver->sent++;
-    /* An error that an earlier message met is reported once; a full buffer is a lost datagram. */
+    /* An error of an earlier message is reported once, so send again. A full buffer counts as a
+     * lost datagram. */
     ssize_t sent = send(line->source.fd, message, size, MSG_NOSIGNAL);
 
     if (sent < 0 && errno != EAGAIN) {
@@ -297,13 +298,13 @@ void query_send(struct query *query)
 
     while (!line_send(&question->lines[query->server], message, size)) {
         if (++query->skips >= servers) {
-            return; /* none can be reached now: the next round tries again */
+            return; /* none can be reached: the next round tries again */
         }
         query->server = (query->server + 1) % servers;
     }
 }
 
-/* The server that is asked is of no use: the next one, unless all were tried in this round. */
+/* The current server is not usable: sends to the next one, unless all were tried in this round. */
 static void query_failed_over(struct query *query)
 {
     unsigned servers = query->question->resolver->server_count;
@@ -325,7 +326,7 @@ void query_close_tcp(struct query *query)
     }
 }
 
-/* Input, or the end of it. A message has its length in front. */
+/* Handles input or its end. Each message follows its length. */
 static void tcp_input(struct conn *conn)
 {
     struct query *query = conn->user;
@@ -355,7 +356,7 @@ static void tcp_input(struct conn *conn)
 
 static const struct conn_owner tcp_owner = {.input = tcp_input};
 
-/* Asks the server query->server again. False: it cannot be reached so. */
+/* Sends the query to server query->server over TCP. False: the server cannot be reached. */
 static bool query_ask_over_tcp(struct query *query)
 {
     const struct question *question = query->question;

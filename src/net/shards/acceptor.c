@@ -1,4 +1,4 @@
-/* Accepting: this worker's own sockets, those of siblings that are busy, and those it adopted. */
+/* Accepting: from this worker's own sockets, those of busy siblings, and adopted ones. */
 #define _GNU_SOURCE
 #include "net/shards/acceptor.h"
 
@@ -17,22 +17,22 @@
 #include "net/shards/room.h"
 #include "net/shards/slots.h"
 
-#define BURST_MOST 16 /* accepted in one turn without multi_accept */
-#define COALESCED_MOST                                                                             \
-    64                     /* most connections accepted in one turn when the kernel collects them  \
-                            */
-#define DRAINED_MOST 256   /* from one socket that will not be watched any more */
-#define BURST_CONFIDENT 4u /* from here on more are believed to wait */
+#define BURST_MOST 16      /* accepted in one turn without multi_accept */
+#define COALESCED_MOST 64  /* most connections accepted in one turn while coalescing is on */
+#define DRAINED_MOST 256   /* most accepted from a socket that is about to be unwatched */
+#define BURST_CONFIDENT 4u /* from here on more connections are expected after the first */
 #define BURST_SURE 7u
-#define BURST_PROBE 16u /* one event in so many looks for a second one */
+/* while less confident: one event in so many looks for a second connection */
+#define BURST_PROBE 16u
 #define ORDER_EVERY_MS 1000
 
 struct acceptor *acceptors;
 static struct accept_options accept_options;
 static unsigned own_slot;
-static uint64_t stops; /* times that acceptors went away: a walk notices */
-static bool is_last;   /* this worker has many more connections than the mean: it accepts last */
-static uint64_t order_at_ms; /* the next look at that */
+static uint64_t
+    stops;           /* incremented when an acceptor is freed, so that loops over them notice it */
+static bool is_last; /* this worker has many more connections than the mean: it queues up last */
+static uint64_t order_at_ms; /* when the order is checked next */
 
 /* ---- watching ---- */
 
@@ -66,8 +66,8 @@ void acceptors_unwatch(void)
 }
 
 /*
- * The kernel asks those that watch a socket in the order in which they came, so this worker is now
- * the last; and what waits there is reported again.
+ * The kernel wakes the watchers of a socket in the order in which they registered. Registering
+ * again makes this worker the last, and connections that wait there are reported again.
  */
 static void queue_up(struct acceptor *acceptor)
 {
@@ -75,19 +75,18 @@ static void queue_up(struct acceptor *acceptor)
     acceptor_watch(acceptor);
 }
 
-/* ---- who is asked first ---- */
+/* ---- order of wakeups ---- */
 
-/* This worker is the first again at its own sockets, as soon as its siblings have come there and
- * queued up after it. */
+/* Makes this worker the first at its own sockets again: its siblings register again after it when
+ * they see the new value. */
 static void come_first(void)
 {
     atomic_fetch_add_explicit(&shard_slot(own_slot)->order, 1, memory_order_relaxed);
 }
 
 /*
- * With many more connections than the mean it is after its siblings everywhere, so that it accepts
- * only what comes while they are busy. That is looked at now and then, since others queue up as
- * well.
+ * With many more connections than the mean this worker queues up last everywhere, so that it
+ * accepts only when its siblings are busy. Repeated now and then, since siblings queue up as well.
  */
 static void find_place(void)
 {
@@ -104,7 +103,7 @@ static void find_place(void)
     }
 }
 
-/* Stands this worker where it should at a socket that has a connection? */
+/* A socket has a connection: queues up again where the order of wakeups requires it. */
 static void keep_order(struct acceptor *acceptor)
 {
     if (accept_options.slots < 2) {
@@ -122,7 +121,7 @@ static void keep_order(struct acceptor *acceptor)
 
 /* ---- accepting ---- */
 
-/* accept4 failed. Gives whether it is to be tried again at once. */
+/* Handles a failure of accept4. True: try again at once. */
 static bool accept_failed(struct acceptor *acceptor, int error)
 {
     const struct listener *listener = acceptor->listener;
@@ -133,8 +132,8 @@ static bool accept_failed(struct acceptor *acceptor, int error)
     case EINTR:
         return true;
     case EINVAL:
-        /* The socket of a slot that was retired meanwhile (shard_close_top): none will ever come.
-         */
+        /* The socket of a slot that was retired meanwhile (shard_close_top): no connection can
+         * come. */
         event_remove(&acceptor->source);
         return false;
     case ECONNABORTED:
@@ -147,11 +146,11 @@ static bool accept_failed(struct acceptor *acceptor, int error)
     case ENONET:
     case ENOPROTOOPT:
     case ETIMEDOUT:
-        /* The fault of one connection, which is gone. */
+        /* The error of one connection, which is gone. */
         log_error(listener->log, error, "accept4() failed");
         return true;
     case EBADF:
-        /* The socket was ended elsewhere; the others go on. */
+        /* The socket was closed elsewhere; the others still work. */
         log_alert(listener->log, error, "accept4() failed on slot %u", acceptor->slot);
         event_remove(&acceptor->source);
         return false;
@@ -160,7 +159,7 @@ static bool accept_failed(struct acceptor *acceptor, int error)
     }
 }
 
-/* Whether to look for one more after `n` successes in this turn. */
+/* Should this turn look for another connection after `n` were accepted? */
 static bool wants_another(struct acceptor *acceptor, unsigned n)
 {
     switch (acceptor->kind) {
@@ -196,9 +195,9 @@ static bool wants_another(struct acceptor *acceptor, unsigned n)
 }
 
 /*
- * Connections in the accept queue. accept4() makes a socket and a file before it looks, so that
- * finding none costs it seven times as much as this question. 0 may also mean that the kernel does
- * not tell: the next turn reports what waits.
+ * Connections in the accept queue. accept4() allocates a socket and a file before it looks at the
+ * queue, so a call that finds none costs seven times as much as this one. 0 may also mean that the
+ * kernel does not report the length: the next turn accepts what waits.
  */
 static unsigned connections_waiting(const struct acceptor *acceptor)
 {
@@ -210,7 +209,7 @@ static unsigned connections_waiting(const struct acceptor *acceptor)
     return shard_backlog(acceptor->source.fd);
 }
 
-/* The nth connection of this turn was accepted, of *waiting that were known. Is there one more? */
+/* The nth connection of this turn was accepted, of *waiting that are known. Is there another? */
 static bool has_another(struct acceptor *acceptor, unsigned n, unsigned *waiting)
 {
     if (--*waiting == 0) {
@@ -222,7 +221,7 @@ static bool has_another(struct acceptor *acceptor, unsigned n, unsigned *waiting
     return *waiting != 0;
 }
 
-/* One more was accepted from the socket of a slot. */
+/* Counts a connection accepted from the socket of a slot. */
 static void count_accepted(const struct acceptor *acceptor)
 {
     struct shard_slot *slot = shard_slot(acceptor->slot);
@@ -233,11 +232,12 @@ static void count_accepted(const struct acceptor *acceptor)
                               1, memory_order_relaxed);
 }
 
-/* How an attempt to accept ended. */
+/* The result of an attempt to accept. */
 enum accept_result { ACCEPT_DONE, ACCEPT_AGAIN, ACCEPT_EMPTY, ACCEPT_STOPPED };
 
-/* is_sure: an event says that a connection waits. Otherwise nobody gives way to it, for it may not
- * be there: with no descriptor left the kernel does not even look. */
+/* Accepts one connection. is_sure: an event reported one. Otherwise no idle connection is closed to
+ * make space, since there may be none to accept: without a free descriptor the kernel does not even
+ * look at the queue. */
 static enum accept_result accept_one(struct acceptor *acceptor, bool is_sure)
 {
     struct listener *listener = acceptor->listener;
@@ -273,14 +273,14 @@ static void acceptor_ready(struct event_source *source, unsigned events)
     uint64_t stops_before = stops;
     enum accept_result result;
     unsigned n = 0;
-    unsigned waiting = 1; /* as the event says */
+    unsigned waiting = 1; /* as the event reported */
 
     keep_order(acceptor);
     do {
         result = accept_one(acceptor, n == 0);
         n += result == ACCEPT_DONE;
         loop_run_urgent();
-        /* The callback may have stopped or returned this very acceptor. */
+        /* The callback may have freed this acceptor. */
     } while (result == ACCEPT_AGAIN ||
              (result == ACCEPT_DONE && stops == stops_before && !room_is_paused() &&
               wants_another(acceptor, n) && has_another(acceptor, n, &waiting)));
@@ -313,7 +313,7 @@ unsigned acceptors_drain(void)
     return n;
 }
 
-/* ---- those of this worker ---- */
+/* ---- acceptors of this worker ---- */
 
 struct acceptor *acceptor_new(struct listener *listener, enum acceptor_kind kind, unsigned slot,
                               int fd)
@@ -364,8 +364,8 @@ static bool accept_from(struct listener *listener, enum acceptor_kind kind, unsi
     return true;
 }
 
-/* The sockets of siblings, after this worker's own: the nearest first, so that each has another
- * helper. */
+/* Watches the sockets of siblings after this worker's own, the nearest first, so that each socket
+ * has another first helper. */
 static bool lend_a_hand(struct listener *listener, unsigned slot, unsigned slots)
 {
     const struct shard_set *set = listener->shards;

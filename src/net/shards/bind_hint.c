@@ -1,4 +1,4 @@
-/* Why a port could not be had, for those who start the server by hand. */
+/* Explains why bind() failed, for users who start the server by hand. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -10,20 +10,21 @@
 #include "base/hint.h"
 #include "net/shards/listener.h"
 
-#define INODES_MOST 64 /* listening sockets of one port that are looked for */
+#define INODES_MOST 64 /* most listening sockets of one port that are compared */
 
-/* Sockets that listen on a port, by the numbers of their inodes. */
+/* Inode numbers of the sockets that listen on a port. */
 struct inodes {
     unsigned long items[INODES_MOST];
     unsigned count;
 };
 
-/* A listener of TCP has state 0A, a socket of UDP that is connected to nobody 07. */
+/* State 0A is a listening TCP socket, 07 an unconnected UDP socket. */
 struct wanted {
     unsigned port, state;
 };
 
-/* Adds those of a table of /proc/net: "sl local:port remote:port st ... uid timeout inode". */
+/* Adds the matching sockets of a table of /proc/net: "sl local:port remote:port st ... uid timeout
+ * inode". */
 static void find_inodes(const char *table, struct wanted wanted, struct inodes *out)
 {
     char line[512];
@@ -59,7 +60,7 @@ static bool is_among(const char *link, const struct inodes *inodes)
     return false;
 }
 
-/* Has the process one of the sockets? */
+/* Does the process have one of the sockets? */
 static bool has_socket(const char *pid, const struct inodes *inodes)
 {
     char path[300], link[64];
@@ -96,7 +97,8 @@ static void say_process(const char *pid, unsigned port)
     hint_say("port %u is taken by process %s (%s)", port, pid, name);
 }
 
-/* The first process that has it: of a server with workers that is its master. */
+/* Reports the process with the lowest pid that has the socket: the master, for a server with
+ * workers. */
 static void say_who_has(unsigned port, bool is_datagram)
 {
     struct inodes inodes = {.count = 0};

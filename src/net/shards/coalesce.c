@@ -1,12 +1,12 @@
 /*
- * Accept coalescing, as network cards coalesce interrupts. With short connections by the thousand
- * each new one wakes a worker that sleeps, and the wake-up is paid by the one that connects: by the
- * kernel's receiving side, or by a client on the same machine. A worker that has emptied its accept
- * queue therefore pauses for the time of some connections and then takes what has come together.
+ * Accept coalescing, as network cards coalesce interrupts. With thousands of short connections a
+ * second each new one wakes a sleeping worker, and the side that connects pays for the wakeup: the
+ * kernel's receive path, or a client on the same machine. A worker that has emptied its accept
+ * queue therefore pauses for the time of a few connections, and then accepts all that have arrived.
  *
- * A pause must not make clients wait that have nothing else to do. How many clients there are
- * cannot be seen from here, so the worker tries: some windows with pauses, some without, and it
- * keeps what serves more. docs/decisions.md has the figures.
+ * A pause must not delay clients that have nothing else to do. The number of clients is unknown
+ * here, so the worker measures: it runs some windows with pauses and some without, and keeps what
+ * serves more. docs/decisions.md has the figures.
  */
 #include "net/shards/coalesce.h"
 
@@ -16,28 +16,29 @@
 
 #define MS UINT64_C(1000000)
 #define WINDOW_NS (10 * MS)
-#define ACCEPTS_PER_MS 2           /* at least, for a pause to be considered */
-#define ACCEPTS_PER_PAUSE 2        /* at least, for a pause to be worth its own wake-up */
-#define PAUSES_TO_JUDGE 8          /* before that is asked */
-#define MISSES_MOST 3              /* windows running in which that happens, outside a trial */
-#define PERIOD_LEAST_NS (100 * MS) /* between trials; doubled while they have the same result */
+#define ACCEPTS_PER_MS 2    /* below this rate there are no pauses */
+#define ACCEPTS_PER_PAUSE 2 /* with fewer a pause is not worth its own wakeup */
+#define PAUSES_TO_JUDGE 8   /* pauses of a window before ACCEPTS_PER_PAUSE is checked */
+#define MISSES_MOST 3       /* consecutive windows below ACCEPTS_PER_PAUSE, outside a trial */
+#define PERIOD_LEAST_NS (100 * MS) /* between trials; doubled while they give the same result */
 #define PERIOD_MOST_NS (8000 * MS)
-#define LOSS_MOST                                                                                  \
-    0.98 /* of the best rate, that a longer pause may cost: it saves CPU time as well */
+/* share of the best rate that a longer pause must reach: it saves CPU time as well */
+#define LOSS_MOST 0.98
 
-/* The kernel adds 50 us to each. */
+/* The kernel adds 50 us to each pause. */
 static const struct loop_pause pauses[COALESCE_LEVELS] = {
     [COALESCE_SHORT] = {.us = 10, .is_last_resort = true},
     [COALESCE_LONG] = {.us = 100},
 };
 
-/* The levels of a trial, window by window: a load that grows or shrinks steadily favours none. */
+/* The level of each window of a trial. The order is symmetric, so that a steadily growing or
+ * shrinking load favours none. */
 static const enum coalesce_level phases[] = {COALESCE_LONG, COALESCE_SHORT, COALESCE_NOT,
                                              COALESCE_NOT,  COALESCE_SHORT, COALESCE_LONG};
 #define PHASES (sizeof(phases) / sizeof(*phases))
 
 static struct coalescer own;
-static unsigned slots; /* of the workers that share the load */
+static unsigned slots; /* workers that share the load */
 
 static void begin_trial(struct coalescer *coalescer)
 {
@@ -77,7 +78,7 @@ static enum coalesce_level best_level(const struct coalescer *coalescer)
     return best;
 }
 
-/* A window of a trial has ended. */
+/* Records a window of a trial. */
 static void judge_phase(struct coalescer *coalescer, uint64_t now_ns, double rate)
 {
     coalescer->rates[phases[coalescer->phase]] += rate;
@@ -121,7 +122,8 @@ bool coalescer_accepted(struct coalescer *coalescer, uint64_t now_ns, unsigned n
     return now_ns - coalescer->began_ns >= WINDOW_NS || pauses_gather_too_little(coalescer, pauses);
 }
 
-/* The pauses of a window were in vain: for now, as another worker may have joined; or for good. */
+/* The pauses of this window gathered too little: leaves them out for now, as another worker may
+ * have joined, or until the next trial. */
 static void skip_pauses(struct coalescer *coalescer, uint64_t now_ns)
 {
     if (coalescer->is_in_trial || ++coalescer->misses == MISSES_MOST) {
@@ -149,7 +151,7 @@ void coalesce_begin(unsigned count)
     slots = count;
 }
 
-/* The best level + 1, as the workers tell each other; 0 = no trial has ended yet. */
+/* The best level + 1, shared by the workers; 0 = no trial has ended yet. */
 static _Atomic uint32_t *shared_best(void)
 {
     return &shard_slot(0)->coalesce;

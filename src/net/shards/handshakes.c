@@ -1,4 +1,4 @@
-/* TCP handshakes under way and bound sockets, as sock_diag (netlink) shows them. */
+/* TCP handshakes in progress and bound sockets, from sock_diag (netlink). */
 #include "net/shards/handshakes.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 
 #include "base/str.h"
 
-#define PEERS_MOST 4096 /* a flood is not worth waiting for one by one */
+#define PEERS_MOST 4096 /* more than this is a flood; its handshakes are not waited for */
 
-/* Called for each socket found; false ends the walk. */
+/* Called for each socket; false ends the walk. */
 typedef bool visit_socket(const struct inet_diag_msg *socket, void *arg);
 
 static int diag_open(void)
@@ -28,14 +28,14 @@ static int diag_open(void)
     return fd;
 }
 
-/* Which sockets are asked for. */
+/* The sockets of a query. */
 struct diag_query {
     uint8_t protocol; /* IPPROTO_TCP, IPPROTO_UDP */
-    unsigned states;  /* a bit for each */
+    unsigned states;  /* a bit for each state */
 };
 static const struct diag_query shaking_hands = {IPPROTO_TCP, 1u << TCP_SYN_RECV};
 static const struct diag_query listening = {IPPROTO_TCP, 1u << TCP_LISTEN};
-/* Of UDP: connected to nobody. */
+/* Unconnected UDP sockets. */
 static const struct diag_query receiving = {IPPROTO_UDP, 1u << TCP_CLOSE};
 
 static bool diag_ask(int fd, int family, uint16_t port, struct diag_query query)
@@ -58,7 +58,7 @@ static bool diag_ask(int fd, int family, uint16_t port, struct diag_query query)
            (ssize_t) sizeof(message);
 }
 
-/* One datagram of the answer. 1: more follow, 0: that was the last, -1: failure. */
+/* Parses one datagram of the reply. 1: more follow, 0: it was the last, -1: failure. */
 static int diag_take(const void *bytes, size_t len, visit_socket *visit, void *arg)
 {
     const struct nlmsghdr *header = bytes;
@@ -104,7 +104,7 @@ static bool diag_walk(int family, uint16_t port, struct diag_query query, visit_
     return more == 0;
 }
 
-/* Whether the local address of a socket is, or may be, addr (which may be a wildcard). */
+/* Is the local address of the socket addr, or can it be (addr may be a wildcard)? */
 static bool is_local(const struct inet_diag_msg *socket, const struct addr *addr)
 {
     if (addr_is_wildcard(addr) || socket->idiag_family != addr->any.sa_family) {
@@ -116,7 +116,7 @@ static bool is_local(const struct inet_diag_msg *socket, const struct addr *addr
     return memcmp(socket->id.idiag_src, local, size) == 0;
 }
 
-/* The states of a family; a wildcard of IPv6 may take IPv4 as well. */
+/* Visits the sockets of an address; an IPv6 wildcard may also accept IPv4. */
 static bool walk_address(const struct addr *addr, struct diag_query query, visit_socket *visit,
                          void *arg)
 {
@@ -133,7 +133,7 @@ static bool walk_address(const struct addr *addr, struct diag_query query, visit
 /* ---- handshakes ---- */
 
 struct handshakes {
-    struct addr addr; /* ours */
+    struct addr addr; /* the listening address */
     unsigned owners;
     unsigned count;             /* of peers; PEERS_MOST + 1 = too many */
     uint64_t peers[PEERS_MOST]; /* hashes of address and port */
@@ -248,7 +248,8 @@ struct foreign {
 };
 
 /*
- * Only the same address counts: others overlap at most, and the kernel lets those who share agree.
+ * Only an equal address conflicts. Others overlap at most, and the kernel accepts that between
+ * sockets with SO_REUSEPORT.
  */
 static bool look_for_foreign(const struct inet_diag_msg *socket, void *arg)
 {

@@ -1,4 +1,4 @@
-/* TCP handshakes under way, as sock_diag shows them; private to this package. */
+/* TCP handshakes in progress, from sock_diag; private to this package. */
 #ifndef NET_SHARDS_HANDSHAKES_H
 #define NET_SHARDS_HANDSHAKES_H
 
@@ -6,22 +6,23 @@
 
 #include "net/addr/addr.h"
 
-/* The peers whose handshake with one address was under way at one time. */
+/* The peers whose handshakes with one address were in progress at one time. */
 struct handshakes;
 
-/* Those of now, owned by the caller; NULL when the kernel does not tell, or there are too many. */
+/* The handshakes in progress now, owned by the caller. NULL: the kernel does not report them, or
+ * there are too many. */
 struct handshakes *handshakes_of(const struct addr *addr);
 
-/* Whether one of them still is under way; false when the kernel does not tell any more. */
+/* Is one of them still in progress? False also if the kernel does not report them any more. */
 bool handshakes_go_on(const struct handshakes *handshakes);
-/* One more owner of the same; each frees it. */
+/* Adds an owner; each owner frees it. */
 struct handshakes *handshakes_share(struct handshakes *handshakes);
 void handshakes_free(struct handshakes *handshakes);
 
-/* How many are under way now; -1 = unknown. */
+/* The number of handshakes in progress; -1 = unknown. */
 int handshakes_count(const struct addr *addr);
 
-/* Whether any socket listens on this address, or takes datagrams there: 1, 0, or -1 = unknown. */
+/* Does any socket listen on this address, or receive datagrams there? 1, 0, or -1 = unknown. */
 int bound_elsewhere(const struct addr *addr, bool is_datagram);
 
 #endif

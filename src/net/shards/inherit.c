@@ -1,4 +1,4 @@
-/* Listening sockets that come from an older binary or systemd, or go to a newer binary. */
+/* Listening sockets from an older binary or from systemd, and those passed to a newer binary. */
 #define _GNU_SOURCE
 #include "net/shards/listener.h"
 
@@ -13,9 +13,9 @@
 #include "net/shards/private.h"
 
 #define SYSTEMD_FIRST_FD 3
-#define FD_MOST (1 << 26) /* beyond what a kernel gives */
+#define FD_MOST (1 << 26) /* more than any kernel gives */
 
-/* Does it listen, or take datagrams? */
+/* Does the socket listen, or is it UDP? */
 static bool serves(int fd, bool *is_datagram)
 {
     int type = 0, is_listening = 0;
@@ -31,7 +31,8 @@ static bool serves(int fd, bool *is_datagram)
 }
 
 /*
- * Takes one descriptor; a second one of the same address is its next slot. False: it is no socket.
+ * Adds one descriptor; further ones of the same address are its next slots. False: it is not a
+ * socket.
  */
 static bool inherit_fd(int fd, bool is_lent, const struct log *log)
 {
@@ -53,7 +54,7 @@ static bool inherit_fd(int fd, bool is_lent, const struct log *log)
         set = shard_set_new(&addr, is_datagram);
         set->was_inherited = true;
         set->is_lent = is_lent;
-        /* What they were made with is not known: whatever is configured counts as a change. */
+        /* Their options are unknown, so whatever is configured counts as a change. */
         set->options.backlog = 0;
         set->options.fastopen = -1;
     }
@@ -64,7 +65,7 @@ static bool inherit_fd(int fd, bool is_lent, const struct log *log)
     }
     int on = 1;
     if (addr.any.sa_family != AF_UNIX && !is_datagram) {
-        /* As on our own: accepted connections inherit it. */
+        /* As on our own sockets: accepted connections inherit it. */
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
     shard_set_push(set, fd);
@@ -86,7 +87,7 @@ bool shards_inherit(struct str list, const struct log *log)
             n++;
         }
         struct str word = str_head(rest, n);
-        /* Each entry is ended by its separator. */
+        /* Each entry ends with a separator. */
         if (n == rest.len || !parse_uint(word, &fd) || fd > FD_MOST) {
             log_emerg(log, 0,
                       "invalid socket number \"%.*s\" in NGINX environment variable, ignoring the "
@@ -118,7 +119,7 @@ bool shards_inherit_systemd(const struct log *log)
             break;
         }
     }
-    /* Meant for this process alone. */
+    /* They were meant for this process only. */
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");

@@ -1,10 +1,10 @@
 /*
- * Sets that no configuration wants any more, while another listener serves their clients: `listen
- * 127.0.0.1:80` that has become `listen *:80`, or the reverse. Closing a listening socket resets
- * what is in its queue and what shakes hands with it, and as long as it is open the kernel prefers
- * it. So its sockets are bound to an interface that does not exist: new connections find the
- * others, while those that have begun still end here, and are accepted by the process that has the
- * sets.
+ * Sets that no configuration uses any more while another listener serves their clients: `listen
+ * 127.0.0.1:80` became `listen *:80`, or the reverse. Closing a listening socket resets the
+ * connections in its queue and its handshakes in progress, and while it is open the kernel prefers
+ * it to the wildcard. So its sockets are bound to an interface that does not exist: new connections
+ * go to the other listener, while those that have begun still end in this queue, and the process
+ * that has the sets accepts them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,8 +28,7 @@ static bool hide(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &(int){INT_MAX}, sizeof(int)) == 0;
 }
 
-/* Does the listener serve clients of the address, which is one of its own machine's or a wildcard?
- */
+/* Does the listener serve clients of the address, which is one of this machine or a wildcard? */
 static bool serves(const struct listener *listener, const struct addr *addr)
 {
     return !listener->options.is_datagram && listener->addr.any.sa_family == addr->any.sa_family &&
@@ -49,7 +48,7 @@ struct listener *listener_serving(struct listener *listeners, const struct addr 
     return found;
 }
 
-/* Does any listener serve clients of the set, or some of them? */
+/* Does any listener serve at least some clients of the set? */
 static bool has_successor(const struct shard_set *set, const struct listener *listeners)
 {
     for (const struct listener *l = listeners; l != NULL; l = l->next) {
@@ -87,7 +86,7 @@ void shard_set_end(struct shard_set *set, const struct listener *listeners)
     }
 }
 
-/* The connection that was accepted last, and that nobody could take yet. */
+/* The last accepted connection, which no worker could take yet. */
 static struct {
     int fd; /* -1 = none */
     struct addr local;
@@ -102,7 +101,7 @@ static bool give_held(shard_take *take, void *arg)
     return held.fd < 0;
 }
 
-/* Accepts what waits at one socket. False: nobody can take it now. */
+/* Accepts all that waits at one socket. False: no worker can take a connection now. */
 static bool accept_rest(int listening, shard_take *take, void *arg)
 {
     int fd;
@@ -132,7 +131,7 @@ static bool accept_rest_of_set(const struct shard_set *set, shard_take *take, vo
     return true;
 }
 
-/* Has every connection that began with the set come to its queue? Asked before the queue is
+/* Has every connection that began with the set reached its queue? To be called before the queue is
  * emptied. */
 static bool leaving_is_over(const struct shard_set *set)
 {

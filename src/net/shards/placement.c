@@ -1,20 +1,21 @@
 /*
  * Which workers of a group accept. The rules:
  *
- * - A member that accepts judges itself every 5 ms. It leaves when the others could do its work
- * too, in two windows running, the one that joined last first; where it waits for a core (run
- * delay), it leaves unless the others are nearly full. The last one stays. Before it stops watching
- * a socket it empties it: a connection may have woken nobody else.
- * - One that is busy for more than 60% of its time calls one that stands by. One that left soon
- * after it had joined was of no use: it becomes calm for a time that doubles, and only a member
- * that is nearly full calls meanwhile.
- * - A timer is set ahead by those that accept as they turn, at most every 0.5 ms. It expires when
- * none has turned for 1.5 ms, and wakes one that stands by: if all that accept are stuck it takes
- * what waits, and joins if they still are, or if that happens again and again. If they only sleep
- * and the load is light, it joins as well: then all accept, the timer rests, and nothing runs while
- * the service is idle.
- * - One that is 20 points busier than the mean gives idle connections to the one that is busy
- * least, whether that accepts or not, at most 16 in a window, until it is within 5 points.
+ * - An accepting member judges itself every 5 ms. It goes to standby when the others could do its
+ * work as well, in two consecutive windows, the one that joined last first; if it waits for a core
+ * (run delay), it does so unless the others are nearly full. The last accepting member stays.
+ * Before it stops watching a socket it empties it, since a connection may have woken no other
+ * worker.
+ * - A member that is busy for more than 60% of its time calls one on standby. A member that left
+ * soon after it joined was not needed: for a time that doubles with each such case, only a member
+ * that is nearly full may call.
+ * - Accepting members move a timer ahead as they turn, at most every 0.5 ms. It expires when none
+ * has turned for 1.5 ms, and wakes a member on standby. If all accepting members are stuck, it
+ * accepts what waits, and joins if they still are or if this repeats. If they only sleep and the
+ * load is light, it joins as well: then all accept, the timer is off, and nothing runs while the
+ * service is idle.
+ * - A member that is 20 points busier than the mean gives idle connections to the least busy one,
+ * accepting or not, at most 16 in a window, until it is within 5 points.
  */
 #include "net/shards/placement.h"
 
@@ -32,10 +33,10 @@
 #include "net/shards/placement_state.h"
 #include "net/shards/slots.h"
 
-#define STUCK_NS (3 * MS / 2) /* without a turn of any that accepts */
-#define PUSH_NS (MS / 2)      /* between two settings of the timer */
-#define SETTLE_NS (2 * MS)    /* between two changes */
-#define SOON_NS (50 * MS)     /* leaving so soon after joining was of no use */
+#define STUCK_NS (3 * MS / 2) /* no accepting member has turned for this long */
+#define PUSH_NS (MS / 2)      /* least time between two settings of the timer */
+#define SETTLE_NS (2 * MS)    /* least time between two changes */
+#define SOON_NS (50 * MS)     /* leaving so soon after joining means that it was not needed */
 #define BACKOFF_LEAST_NS (50 * MS)
 #define BACKOFF_MOST_NS (1000 * MS)
 #define STUCK_TIMES 3
@@ -51,7 +52,8 @@ static void set_timer(void)
     timerfd_settime(placement.timer.fd, 0, &spec, NULL);
 }
 
-/* Those that stand by look after those that accept, even where none of these turns any more. */
+/* Starts the timer if any member is on standby, so that it watches the accepting ones even if none
+ * of these turns any more. */
 static void watch_over_group(void)
 {
     if ((unsigned) __builtin_popcountll(placement_accepting()) < placement.members) {
@@ -63,7 +65,7 @@ static void watch_calls(void)
 {
     uint64_t old;
 
-    /* A call that nobody answered is too old. */
+    /* Drops a call from before, which no member answered. */
     if (read(placement.call.fd, &old, sizeof(old)) < 0 && errno != EAGAIN) {
         log_alert(log_main, errno, "read() of an eventfd failed");
     }
@@ -95,7 +97,7 @@ void placement_join(void)
     watch_over_group();
 }
 
-/* Clears the bit of this member. Gives those that still accept. */
+/* Clears the bit of this member. Gives the members that still accept. */
 static uint64_t clear_own_bit(void)
 {
     uint64_t bit = UINT64_C(1) << placement.member;
@@ -103,7 +105,7 @@ static uint64_t clear_own_bit(void)
     return atomic_fetch_and(&placement.group->accepting, ~bit) & ~bit;
 }
 
-/* One leaves at a time, and never the last. */
+/* Only one member leaves at a time, and never the last one. */
 static bool may_leave(uint64_t now_ns)
 {
     uint64_t changed_ns = placement_read64(&placement.group->changed_ns);
@@ -135,8 +137,7 @@ static void leave(uint64_t now_ns)
     acceptors_unwatch();
     watch_calls();
     if (placement_accepting() == 0) {
-        placement_join(); /* the others have gone meanwhile, and their call was thrown away as too
-                             old */
+        placement_join(); /* the others have left meanwhile, and their call was dropped above */
     } else {
         watch_over_group();
     }
@@ -144,7 +145,7 @@ static void leave(uint64_t now_ns)
 
 /* ---- the loop ---- */
 
-/* This worker lives: sets the timer ahead, where somebody watches it. */
+/* Records that this worker turns, and moves the timer ahead if a member on standby watches it. */
 static void show_life(uint64_t now_ns)
 {
     uint64_t pushed_ns = placement_read64(&placement.group->pushed_ns);
@@ -197,7 +198,7 @@ static void call_ready(struct event_source *source, unsigned events)
     }
 }
 
-/* All that accept are stuck: what waits is taken. Once that did not help, or again and again, this
+/* All accepting members are stuck: accepts what waits. If that did not help, or this repeats, this
  * worker joins. */
 static void help(void)
 {
@@ -214,8 +215,8 @@ static void help(void)
 }
 
 /*
- * Those that accept sleep. With little to do all accept; else another look follows, for one that
- * was stopped in its sleep does not wake up for what comes.
+ * The accepting members sleep. If the load is light all shall accept. Otherwise look again later: a
+ * worker that was stopped while it slept does not wake up for new connections.
  */
 static void help_sleepers(uint64_t now_ns)
 {
@@ -238,7 +239,8 @@ static void timer_ready(struct event_source *source, unsigned events)
         return;
     }
     if (now_ns - placement_read64(&placement.group->pushed_ns) < STUCK_NS - PUSH_NS) {
-        set_timer(); /* by one that may not have set it yet: it is never lost */
+        /* another member is setting it and may not have done so yet; the timer is never left off */
+        set_timer();
     } else if (!placement_others_are_alive(now_ns)) {
         help();
     } else {
@@ -246,7 +248,7 @@ static void timer_ready(struct event_source *source, unsigned events)
     }
 }
 
-/* ---- for the acceptors ---- */
+/* ---- interface for the acceptors ---- */
 
 void placement_start(uint32_t generation, unsigned slot, unsigned slots,
                      unsigned (*hand_over)(int mailbox, unsigned most))
@@ -284,7 +286,7 @@ void placement_start(uint32_t generation, unsigned slot, unsigned slots,
     loop_observe(&observer);
 }
 
-/* This worker does not accept now. Somebody else does, or is called. */
+/* This worker does not accept now. If no other member does, calls one. */
 static void give_up_accepting(void)
 {
     bool accepted = placement.accepts;
@@ -302,7 +304,7 @@ void placement_stop(void)
     }
     give_up_accepting();
     loop_observe(NULL);
-    atomic_store(&placement.own->turned_ns, 0); /* nobody gives it connections */
+    atomic_store(&placement.own->turned_ns, 0); /* so that no member gives it connections */
     unwatch_calls();
     if (placement.schedstat_fd >= 0) {
         close(placement.schedstat_fd);

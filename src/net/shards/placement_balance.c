@@ -1,15 +1,14 @@
-/* Idle connections go from a busy worker to one that is less busy; how many that one can take.
- * placement.c has the rules. */
+/* Gives idle connections of a busy worker to a less busy one. placement.c has the rules. */
 #include "base/descriptors.h"
 #include "net/conn/conn.h"
 #include "net/shards/placement_state.h"
 #include "net/shards/slots.h"
 
-#define AHEAD 20      /* percent busier than the mean: begins to give connections away */
-#define BALANCED 5    /* percent busier than the mean: stops */
+#define AHEAD 20      /* points busier than the mean: starts to give connections */
+#define BALANCED 5    /* points busier than the mean: stops */
 #define GIVEN_MOST 16 /* in a window */
 
-/* ---- what this worker can take ---- */
+/* ---- connections that this worker can take ---- */
 
 static uint32_t beyond(uint32_t left, uint32_t reserve)
 {
@@ -25,9 +24,9 @@ void placement_offer_room(void)
                           memory_order_relaxed);
 }
 
-/* ---- what others can take ---- */
+/* ---- connections that others can take ---- */
 
-/* Would the member have a core for more connections, as far as is known? */
+/* Has the member a core for more connections, as far as is known? */
 static bool member_has_core(unsigned member, uint64_t now_ns)
 {
     const struct placement_member *at = &placement.group->members[member];
@@ -36,7 +35,7 @@ static bool member_has_core(unsigned member, uint64_t now_ns)
            placement_read32(&at->delay_percent) <= NO_CORE;
 }
 
-/* How many idle connections may it get? None where it could not keep them. */
+/* How many idle connections may the member get? None where it could not keep them. */
 static unsigned member_room(unsigned member)
 {
     unsigned room = shard_slot_free(placement.first_slot + member, conn_pool.limit);
@@ -46,7 +45,7 @@ static unsigned member_room(unsigned member)
     return room < GIVEN_MOST ? room : GIVEN_MOST;
 }
 
-/* The same for connections that are given now: nobody else counts on that room. */
+/* Reserves that many, so that no other worker counts on them. */
 static unsigned take_room(unsigned member)
 {
     _Atomic uint32_t *at = &placement.group->members[member].offered;
@@ -61,7 +60,7 @@ static unsigned take_room(unsigned member)
 }
 
 /*
- * Does the member turn? Connections would wait at one that stands still. One that may only sleep is
+ * Does the member turn? Connections would wait at one that is stuck. One that may only sleep is
  * woken, and counts once it has turned.
  */
 static bool member_turns(unsigned member, uint64_t now_ns)
@@ -84,7 +83,7 @@ static bool is_worth_considering(unsigned member, uint64_t now_ns)
            member_room(member) != 0;
 }
 
-/* Gives idle connections to the member that is busy least of those that turn. */
+/* Gives idle connections to the least busy member of those that turn. */
 static void placement_balance_give(uint64_t now_ns, unsigned below)
 {
     unsigned least = below, to = 0;
@@ -107,7 +106,7 @@ static void placement_balance_give(uint64_t now_ns, unsigned below)
     }
 }
 
-/* It was woken, and has not turned since. */
+/* Was it woken without turning since? */
 static bool stands_still(unsigned member, uint64_t now_ns)
 {
     uint64_t poked_ns = placement.poked_ns[member];

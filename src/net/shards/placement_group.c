@@ -1,4 +1,4 @@
-/* The groups of workers: made and looked after by the master, found by workers after the fork. */
+/* Groups of workers: created and maintained by the master, found by workers after the fork. */
 #include "net/shards/placement_group.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 struct placement_set {
     struct placement_set *next;
     uint32_t generation;
-    unsigned size; /* of a group */
+    unsigned size; /* slots of a group */
     unsigned count;
     struct placement_handle handles[];
 };
@@ -160,7 +160,7 @@ void placement_call(const struct placement_handle *handle)
     }
 }
 
-/* The member of a slot in its group: a bit of `accepting`. */
+/* The bit of a slot's member in `accepting`. */
 static uint64_t bit_of(uint32_t generation, unsigned slot)
 {
     return UINT64_C(1) << slot % set_find(generation)->size;

@@ -1,4 +1,4 @@
-/* What a worker and its group are like, window by window: should it accept, should another one?
+/* Measures a worker and its group, window by window: should it accept, should another one?
  * placement.c has the rules. */
 #include <stdlib.h>
 #include <string.h>
@@ -6,16 +6,17 @@
 
 #include "net/shards/placement_state.h"
 
-#define TURNS_NS MS   /* a member that turned since then is not stuck */
-#define CALL_BUSY 60  /* percent: calls another one */
-#define CALL_FULL 85  /* percent: calls another one at any time */
-#define LEAVE_BUSY 40 /* percent that the others may reach when this one leaves */
-#define LEAVE_FULL 80 /* the same when this one waits for a core */
-#define LIGHT 15      /* percent of all that accept together: the load is light */
-#define WAKES_LEAST 5 /* in a window, for it to be judged */
-#define STRIKES 2     /* windows running */
+#define TURNS_NS MS  /* a member that turned since then is not stuck */
+#define CALL_BUSY 60 /* percent: calls another member */
+#define CALL_FULL 85 /* percent: calls another member even during a backoff */
+/* percent that the others may reach together when this one leaves, for each of them */
+#define LEAVE_BUSY 40
+#define LEAVE_FULL 80 /* the same if this one waits for a core */
+#define LIGHT 15      /* percent of all accepting members together: the load is light */
+#define WAKES_LEAST 5 /* in a window, or it is not judged */
+#define STRIKES 2     /* consecutive windows */
 
-/* ---- questions about the group ---- */
+/* ---- state of the group ---- */
 
 bool placement_others_are_alive(uint64_t now_ns)
 {
@@ -32,8 +33,8 @@ bool placement_others_are_alive(uint64_t now_ns)
 }
 
 /*
- * How many other members that accept have turned just now? A worker that was stopped in its sleep
- * is asleep still, and would never wake: nothing is left to it.
+ * The number of other accepting members that turned recently. A worker that was stopped while it
+ * slept counts as asleep and never wakes: it must not be relied on.
  */
 static unsigned others_that_turned(uint64_t now_ns)
 {
@@ -66,7 +67,7 @@ bool placement_load_is_light(uint64_t now_ns)
     return sum < LIGHT;
 }
 
-/* Percent of a core that the members that accept use together; waiting for a core is no use. */
+/* Percent of a core that the accepting members use together; waiting for a core does not count. */
 static unsigned busy_together(void)
 {
     unsigned busy = 0, delayed = 0;
@@ -82,8 +83,8 @@ static unsigned busy_together(void)
 
 /* ---- windows ---- */
 
-/* How long this process was ready to run but had no core so far; 0 where the kernel does not tell.
- */
+/* For how long this process was ready to run without a core so far; 0 if the kernel does not report
+ * it. */
 static uint64_t run_delay_ns(void)
 {
     char text[96];
@@ -113,7 +114,7 @@ static unsigned percent(uint64_t part_ns, uint64_t whole_ns)
     return found > 100 ? 100 : (unsigned) found;
 }
 
-/* A window has ended: notes what it was like. */
+/* Records the results of a window that has ended. */
 static void note_window(uint64_t now_ns)
 {
     uint64_t length_ns = now_ns - placement.window.began_ns;
@@ -145,7 +146,7 @@ static void judge_calling(uint64_t now_ns)
     }
 }
 
-/* Did any other member that accepts join later? */
+/* Did any other accepting member join later? */
 static bool somebody_joined_later(void)
 {
     for (unsigned i = 0; i < placement.members; i++) {

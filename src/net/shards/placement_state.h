@@ -1,4 +1,4 @@
-/* What this worker knows of its place in the group; private to placement*.c. */
+/* What this worker knows about itself and its group; private to placement*.c. */
 #ifndef NET_SHARDS_PLACEMENT_STATE_H
 #define NET_SHARDS_PLACEMENT_STATE_H
 
@@ -8,32 +8,32 @@
 #define MS UINT64_C(1000000)
 #define WINDOW_NS (5 * MS)
 #define MEMORY_NS (100 * MS) /* of the average */
-#define ALIVE_NS (20 * MS)   /* a member that turned since then does not stand still */
+#define ALIVE_NS (20 * MS)   /* a member that turned since then is not stuck */
 #define NO_CORE 10           /* percent of run delay */
 
 struct placement_state {
     const struct placement_handle *handle; /* NULL: this worker always accepts */
-    struct placement_group *group;         /* of it */
+    struct placement_group *group;         /* of the handle */
     struct placement_member *own;
     unsigned member;
     unsigned first_slot; /* of the group */
-    unsigned members;    /* number of slots of the group; without a group, all workers */
+    unsigned members;    /* slots of the group; without a group, all workers */
     bool accepts;
     bool is_full;
     int schedstat_fd; /* -1 = none */
     struct event_source call;
     struct event_source timer;
-    uint64_t woke_ns; /* the turn under way began */
+    uint64_t woke_ns; /* when the current turn began */
     unsigned (*hand_over)(int mailbox, unsigned most);
-    bool is_balancing;                       /* it gives connections away */
-    uint64_t poked_ns[PLACEMENT_GROUP_MOST]; /* by member: when it was woken last, to see whether it
-                                                turns */
+    bool is_balancing; /* this worker gives connections to others */
+    /* by member: when it was last woken to see whether it turns */
+    uint64_t poked_ns[PLACEMENT_GROUP_MOST];
     unsigned strikes;
-    unsigned stuck; /* times running that all were stuck */
+    unsigned stuck; /* consecutive times that all accepting members were stuck */
     struct {
         uint64_t began_ns;
         uint64_t busy_ns;
-        uint64_t delay_ns; /* at its begin */
+        uint64_t delay_ns; /* run delay when it began */
         unsigned wakes;
     } window;
 };
@@ -59,29 +59,27 @@ static inline bool placement_member_accepts(unsigned member)
     return (placement_accepting() >> member & 1) != 0;
 }
 
-/* ---- placement_judge.c: what it and the others are like ---- */
+/* ---- placement_judge.c: load of this worker and of the others ---- */
 
 void placement_begin_window(uint64_t now_ns);
-/* A window of a member that accepts, or of one that stands by, has ended: notes what it was like,
- * calls another member if need be. True: this one should leave. The next window has to be begun. */
+/* A window has ended, of an accepting member or of one on standby: records its results and calls
+ * another member if necessary. True: this one should leave. The caller begins the next window. */
 bool placement_judge(uint64_t now_ns);
-/* Does any other member that accepts turn, or sleep and so would wake? */
+/* Does any other accepting member turn, or sleep (and so would wake)? */
 bool placement_others_are_alive(uint64_t now_ns);
-/* Are those that accept so little busy that waking up for nothing costs nothing? What was judged
- * long ago fades. */
+/* Are the accepting members so little busy that needless wakeups cost nothing? Old results fade. */
 bool placement_load_is_light(uint64_t now_ns);
-/* How busy a member was of late, in percent; what was judged long ago fades. */
+/* How busy a member was recently, in percent; old results fade. */
 unsigned placement_busy_of_late(unsigned member, uint64_t now_ns);
 
-/* ---- placement_balance.c: idle connections for others ---- */
+/* ---- placement_balance.c: idle connections for other workers ---- */
 
 /*
- * How many connections may others give to this worker? A sixteenth of its connections and
- * descriptors is left for what comes until the next window ends.
+ * Updates how many connections other workers may give to this one. A sixteenth of its connections
+ * and descriptors is reserved for new ones until the next window ends.
  */
 void placement_offer_room(void);
-/* If this worker is much busier than the mean it gives idle connections to the one that is busy
- * least. */
+/* If this worker is much busier than the mean, gives idle connections to the least busy one. */
 void placement_balance(uint64_t now_ns);
 
 #endif

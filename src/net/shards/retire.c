@@ -1,4 +1,4 @@
-/* The end of a slot's socket: it is emptied, and closed when no handshake is under way any more. */
+/* Ends a slot's socket: empties it, and closes it when no handshake is in progress. */
 #include "net/shards/retire.h"
 
 #include <errno.h>
@@ -11,23 +11,24 @@
 #include "net/shards/handshakes.h"
 
 #define RETIRE_TICK_MS 50
-#define RETIRE_QUIET_MS 1000 /* without accepts, when the kernel tells nothing of handshakes */
+#define RETIRE_QUIET_MS 1000 /* without accepts, when the kernel does not report handshakes */
 #define RETIRE_MOST_MS 65000 /* no handshake takes longer */
 
 struct retirement {
     struct acceptor *acceptor;
-    struct timer tick; /* the next look */
+    struct timer tick; /* the next check */
     uint64_t since_ms; /* when it was adopted */
     uint64_t last_accept_ms;
-    struct handshakes *under_way; /* those that began before; NULL = not asked yet or unknown */
-    uint64_t asked_ms;            /* 0 = not yet */
-    void (*done)(void *);         /* called when it is closed */
+    /* handshakes that began before; NULL = not asked yet, or unknown */
+    struct handshakes *under_way;
+    uint64_t asked_ms;    /* 0 = not yet */
+    void (*done)(void *); /* called after it was closed */
     void *done_arg;
 };
 
 /*
- * Those of this turn: several slots of an address retire together, and to ask takes the kernel some
- * 20 ms where its tables are large.
+ * The handshakes with the address, queried once a turn: several slots of an address retire
+ * together, and a query takes the kernel some 20 ms if its tables are large.
  */
 static struct handshakes *handshakes_now(const struct retirement *retirement)
 {
@@ -52,12 +53,12 @@ static bool is_empty_for_good(struct retirement *retirement)
         return true;
     }
     if (retirement->asked_ms == 0) {
-        /* Some time after the steering, so that no processor uses the former program any more. */
+        /* Some time after the steering, when no processor runs the former program any more. */
         retirement->under_way = handshakes_now(retirement);
         retirement->asked_ms = now;
         return false;
     }
-    /* Handshakes first: one that ends between the two looks is seen in the queue. */
+    /* Handshakes first: one that ends between the two checks is then seen in the queue. */
     if (retirement->under_way == NULL ? now - retirement->last_accept_ms < RETIRE_QUIET_MS
                                       : handshakes_go_on(retirement->under_way)) {
         return false;
@@ -65,7 +66,7 @@ static bool is_empty_for_good(struct retirement *retirement)
     return shard_backlog(retirement->acceptor->source.fd) == 0;
 }
 
-/* The socket is empty; the master ends it when it hears of that. */
+/* The socket is empty; done() informs the master, which closes its descriptor. */
 static void retire(struct retirement *retirement)
 {
     void (*done)(void *) = retirement->done;

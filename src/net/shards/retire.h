@@ -4,10 +4,10 @@
 
 struct retirement;
 
-/* A connection came to the socket still. */
+/* The socket still accepted a connection. */
 void retirement_accepted(struct retirement *retirement);
 
-/* Its acceptor goes: frees it, and tells nobody. */
+/* The acceptor is freed: frees the retirement without calling done. */
 void retirement_free(struct retirement *retirement);
 
 #endif

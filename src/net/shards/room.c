@@ -1,4 +1,5 @@
-/* When connections or descriptors run out: who gives way, who waits, who is closed. */
+/* When connections or descriptors run out: closes idle connections, pauses accepting, or refuses
+ * clients. */
 #include "net/shards/room.h"
 
 #include <errno.h>
@@ -12,22 +13,21 @@
 #include "net/shards/slots.h"
 
 #define PAUSE_MS 500 /* the longest pause; the end of a connection ends it sooner */
-#define REFUSE_MS                                                                                  \
-    10000 /* after a pause that nothing ended: clients that find no room are closed                \
-           */
+/* after a pause that nothing ended, clients without a free connection are refused */
+#define REFUSE_MS 10000
 #define LOG_EVERY_MS 1000
-#define IDLE_LOOKS_MOST 32 /* at connections, for one that can give way */
+#define IDLE_LOOKS_MOST 32 /* connections looked at for one that can be closed */
 
 static bool is_paused;
 static unsigned own_slot;
 static unsigned slots; /* of the generation */
 static struct timer pause_timer;
-static uint64_t paused_in_vain_ms; /* when a pause ran to its end last; 0 = never */
-/* When running short was logged last. */
+static uint64_t paused_in_vain_ms; /* when a pause last ran to its end; 0 = never */
+/* When the shortage was last logged. */
 static uint64_t logged_connections_ms;
 static uint64_t logged_accept_ms;
 
-/* Has the client spoken, and the loop not come to it yet? */
+/* Has the client sent something that the loop has not handled yet? */
 static bool has_unread_input(const struct conn *conn)
 {
     char byte;
@@ -35,7 +35,8 @@ static bool has_unread_input(const struct conn *conn)
     return recv(conn->source.fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* The connection that was idle longest and is not about to be served; NULL = none, or none soon. */
+/* The connection that was idle for longest and has no unread input; NULL = none, or none found
+ * soon. */
 static struct conn *find_longest_idle(void)
 {
     for (int i = 0; i < IDLE_LOOKS_MOST; i++) {
@@ -84,8 +85,8 @@ static bool sibling_has_room(void)
     return slots > 1 && shard_slot_sibling_has_room(own_slot, slots);
 }
 
-/* Siblings that have room take all until a sixteenth is free here: else each single place would be
- * fought for. */
+/* While siblings have free connections they accept all, until a sixteenth is free here: otherwise
+ * workers would compete for each single connection. */
 static bool may_resume(void)
 {
     return conn_pool.limit - conn_pool.used > conn_pool.limit / 16 || !sibling_has_room();
@@ -153,9 +154,9 @@ void room_end(void)
     }
 }
 
-/* ---- running short ---- */
+/* ---- shortage ---- */
 
-/* Whether it is time to log about running short again; notes that it was done. */
+/* May the shortage be logged again? Records the time if so. */
 static bool may_log(uint64_t *logged_ms)
 {
     if (*logged_ms != 0 && clock_now.now_ms - *logged_ms < LOG_EVERY_MS) {
@@ -173,10 +174,10 @@ void room_taken(void)
 }
 
 /*
- * Somebody idle gives way. Where nobody can, clients wait in the kernel's queue for the next that
- * leaves, but not for long: if those that hold all the connections wait for the one that does not
- * come in (a backend that is this server), or never leave, the next ones are closed at once, as
- * nginx does; but not while a sibling has room, to which the master shows who waits here.
+ * Closes an idle connection. If there is none, clients wait in the kernel's queue until a
+ * connection ends, but not for long: the connections in use may wait for just the client that is
+ * not accepted (a backend that is this server), or never end. After that new clients are refused,
+ * as nginx does, unless a sibling has free connections, to which the master points out the socket.
  */
 bool room_make(const struct listener *listener, bool *has_room)
 {

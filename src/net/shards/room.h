@@ -1,5 +1,5 @@
-/* When connections or descriptors run out: which connections give way, wait or are closed; private
- * to this package. */
+/* When connections or descriptors run out: which connections are closed, wait or are refused;
+ * private to this package. */
 #ifndef NET_SHARDS_ROOM_H
 #define NET_SHARDS_ROOM_H
 
@@ -7,25 +7,25 @@
 
 /* The worker of this slot, one of `slots`, begins to accept. */
 void room_begin(unsigned slot, unsigned slots);
-/* Its acceptors have gone. */
+/* Its acceptors were freed. */
 void room_end(void);
 
-/* Accepts this worker nothing for now? */
+/* Is accepting paused? */
 bool room_is_paused(void);
 
-/* After each accept: with the last place taken nothing more comes to this worker while siblings
- * have room. */
+/* To be called after each accept: with the last connection taken, this worker pauses while siblings
+ * have free ones. */
 void room_taken(void);
 
 /*
- * The limit of connections is reached. True: accept the next one all the same; *has_room tells
- * whether somebody gave way to it, or it is to be closed at once. False: accepting pauses.
+ * The limit of connections is reached. True: accept the next one; *has_room: an idle connection was
+ * closed for it, else it has to be refused. False: accepting pauses.
  */
 bool room_make(const struct listener *listener, bool *has_room);
 
 /*
- * accept4 failed with this error, which is none of a single connection. True: an idle connection
- * gave its descriptor, so try again. False: logged, and accepting pauses.
+ * accept4 failed with this error, which does not concern a single connection. True: an idle
+ * connection was closed, so try again. False: logged, and accepting pauses.
  */
 bool room_made_for_descriptor(const struct listener *listener, int error);
 

@@ -1,4 +1,4 @@
-/* Shard sets: the sockets of each address, opened all or nothing, kept while the service lives. */
+/* Shard sets: the sockets of each address, opened all or nothing, for the life of the service. */
 #define _GNU_SOURCE
 #include "net/shards/listener.h"
 
@@ -36,8 +36,8 @@ struct shard_set *shard_set_numbered(uint32_t number)
 
 /* ---- a set ---- */
 
-/* The same in every binary that has the address, so that workers of two masters mean one socket by
- * it. */
+/* The number of a set. Equal in every binary that has the address, so that workers of two masters
+ * mean the same socket. */
 static uint32_t number_for(const struct addr *addr, bool is_datagram)
 {
     uint32_t number = str_hash((struct str){(const char *) &addr->any, addr->len}) ^ is_datagram;
@@ -109,7 +109,7 @@ int shard_fd(const struct shard_set *set, unsigned slot)
 void shard_close_top(struct shard_set *set)
 {
     set->count--;
-    /* A worker that is stuck may have a copy: the group must not keep the socket for its sake. */
+    /* A stuck worker may have a copy, which must not keep the socket in the group. */
     shutdown(set->fds[set->count], SHUT_RDWR);
     close(set->fds[set->count]);
 }
@@ -127,13 +127,13 @@ static void unlink_unix(const struct shard_set *set)
     }
 }
 
-/* is_end: of the service, whose workers may end what they have begun on it. */
+/* is_end: the service ends, and workers may finish what they have begun on the sockets. */
 static void set_close(struct shard_set *set, bool keep_file, bool is_end)
 {
     while (set->count != 0) {
         set->count--;
         if (set->options.is_datagram && !keep_file && !is_end) {
-            /* Workers that answer from it still hear of the end, and let it go. */
+            /* Workers that answer from it see the end and close their copies. */
             shutdown(set->fds[set->count], SHUT_RDWR);
         }
         close(set->fds[set->count]);
@@ -158,8 +158,8 @@ void shards_close_all(bool keep_files)
     }
 }
 
-/* Is it one that the worker of this slot watches? Of datagrams the first slot's, too: what an older
- * worker answers from. */
+/* Does the worker of this slot need the socket? For datagrams it also needs the first slot's, from
+ * which an older worker answers. */
 static bool is_kept(const struct shard_set *set, unsigned i, unsigned slot, unsigned slots)
 {
     if (set->options.is_datagram) {
@@ -183,10 +183,10 @@ void shards_keep_slot(int slot, unsigned slots)
 
 /* ---- opening ---- */
 
-/* What shards_open did to one set so far, to take it back. */
+/* What shards_open has done to a set so far, for undoing it. */
 struct change {
     struct shard_set *set;
-    unsigned former_count; /* of its slots */
+    unsigned former_count; /* number of its slots before */
     bool is_new;
 };
 
@@ -205,7 +205,7 @@ static bool has_port(const struct addr *addr)
     return addr->any.sa_family == AF_INET || addr->any.sa_family == AF_INET6;
 }
 
-/* Whether the kernel counts two sets' addresses as one when it looks for conflicts. */
+/* Does the kernel treat the addresses of two sets as conflicting? */
 static bool overlaps(const struct shard_set *a, const struct shard_set *b)
 {
     if (!has_port(&a->addr) || !has_port(&b->addr) || addr_port(&a->addr) != addr_port(&b->addr) ||
@@ -219,7 +219,7 @@ static bool overlaps(const struct shard_set *a, const struct shard_set *b)
     return addr_is_wildcard(&six->addr) && !six->options.is_ipv6only;
 }
 
-/* Whether a socket of ours listens where a bind without sharing would meet it. */
+/* Does one of our own sockets conflict with a bind of the set without sharing? */
 static bool meets_own(const struct shard_set *set)
 {
     for (const struct shard_set *other = sets; other != NULL; other = other->next) {
@@ -231,7 +231,8 @@ static bool meets_own(const struct shard_set *set)
 }
 
 /*
- * The first socket of an address: no foreign server may have it, although the kernel would share.
+ * Opens the first socket of an address, on which no foreign server may listen, even if the kernel
+ * would share it.
  */
 static enum open_result open_first(struct shard_set *set, const struct listen_options *options,
                                    const struct log *log, int *fd)
@@ -249,7 +250,7 @@ static enum open_result open_first(struct shard_set *set, const struct listen_op
     return listen_socket(&set->addr, options, is_alone, log, fd);
 }
 
-/* Brings a set to `want` sockets, if it has fewer. */
+/* Opens sockets until the set has `want`. */
 static enum open_result open_slots(struct shard_set *set, const struct listener *listener,
                                    unsigned want, const struct log *log)
 {
@@ -281,7 +282,7 @@ static unsigned slots_wanted(const struct listener *listener, unsigned slots, bo
     return has_group ? slots : 1;
 }
 
-/* One pass over all listeners; those that are open already are passed over. */
+/* One pass over all listeners; sets that are complete are skipped. */
 static enum open_result open_all(struct listener *listeners, struct change *changes, unsigned slots,
                                  bool is_sharded, const struct log *log)
 {
@@ -353,7 +354,7 @@ static void commit(struct listener *listeners, struct change *changes, unsigned 
                                                    listener->options.is_datagram);
         set->was_inherited = false;
         for (unsigned i = 0; i < change->former_count; i++) {
-            /* An inherited socket's options are not known: all of them are applied. */
+            /* The options of an inherited socket are unknown: all are applied. */
             listen_options_apply(set->fds[i], &set->addr, &set->options, &listener->options, log);
         }
         set->options = listener->options;
@@ -400,14 +401,14 @@ bool shards_open(struct listener *listeners, unsigned slots, bool is_sharded, bo
     return result == OPEN_DONE;
 }
 
-/* ---- what the kernel tells ---- */
+/* ---- information from the kernel ---- */
 
 unsigned shard_backlog(int fd)
 {
     struct tcp_info info;
     socklen_t len = sizeof(info);
 
-    /* Of a listening socket, tcpi_unacked is the length of the accept queue. */
+    /* For a listening socket, tcpi_unacked is the length of the accept queue. */
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1 || info.tcpi_state != TCP_LISTEN) {
         return 0;
     }

@@ -1,4 +1,4 @@
-/* The memory that all processes share about the slots, and who lends whom a hand. */
+/* State of the slots that all processes share, and which workers watch which slots. */
 #include "net/shards/slots.h"
 
 #include <stddef.h>
@@ -8,9 +8,10 @@
 #include "net/shards/placement.h"
 
 #define SLOTS_MOST 4096
-#define AHEAD_LEAST 64u /* connections more than the mean and a quarter */
+#define AHEAD_LEAST 64u /* connections beyond the mean and a quarter */
 
-/* A slot is written at each accept: lines of their own, and no neighbour's fetched along. */
+/* Written at each accept: each slot has its own cache lines, and those that the CPU prefetches with
+ * them. */
 union padded_slot {
     struct shard_slot slot;
     char pad[128];
@@ -66,7 +67,7 @@ void shard_slot_gave(unsigned slot, unsigned n)
     atomic_fetch_add_explicit(&shard_slot(slot)->gave, n, memory_order_relaxed);
 }
 
-/* A counter that another process writes, as it is now; 0 where there is none. */
+/* The current value of a counter that another process writes; 0 if there is none. */
 static uint64_t read_counter(const uint64_t *_Atomic *counter)
 {
     const uint64_t *at = atomic_load_explicit(counter, memory_order_relaxed);

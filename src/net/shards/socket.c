@@ -1,4 +1,4 @@
-/* Listening sockets: made, bound, given their options. */
+/* Creates and binds listening sockets, and sets their options. */
 #define _GNU_SOURCE
 #include "net/shards/private.h"
 
@@ -46,7 +46,7 @@ struct socket_option {
 
 #define OPTION(level, name) ((struct socket_option){level, name, #name})
 
-/* An option that the service can do without: a refusal is logged and ignored. */
+/* Sets an option that the service can do without: a failure is logged and ignored. */
 static void set_option(int fd, struct socket_option option, int value, const struct addr *addr,
                        const struct log *log)
 {
@@ -91,7 +91,7 @@ static void apply_tcp(int fd, const struct addr *addr, const struct listen_optio
                       const struct listen_options *options, const struct log *log)
 {
     if (former == NULL) {
-        /* Accepted connections inherit it, so none needs a call of its own. */
+        /* Accepted connections inherit it, which saves a call for each. */
         set_option(fd, OPTION(IPPROTO_TCP, TCP_NODELAY), 1, addr, log);
     }
     if (former == NULL ? options->fastopen > 0 : options->fastopen != former->fastopen) {
@@ -106,8 +106,7 @@ static void apply_tcp(int fd, const struct addr *addr, const struct listen_optio
     }
 }
 
-/* Where a client may have asked several addresses, each datagram tells which: answers leave from
- * there. */
+/* On a wildcard address each datagram reports its destination, from which the answer is sent. */
 static void apply_datagram(int fd, const struct addr *addr, const struct log *log)
 {
     if (addr_is_wildcard(addr) && addr->any.sa_family == AF_INET) {
@@ -140,7 +139,7 @@ void listen_share(int fd)
 {
     int on = 1;
 
-    /* It fails for a unix socket, which has no group. */
+    /* It fails for a unix socket, which cannot share. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 }
 
@@ -154,7 +153,7 @@ static int socket_new(const struct addr *addr, const struct listen_options *opti
         if (fd != -1 || (errno != EPROTONOSUPPORT && errno != EINVAL && errno != ENOPROTOOPT)) {
             return fd;
         }
-        /* A kernel without it serves plain TCP, which every client of multipath speaks. */
+        /* A kernel without MPTCP serves plain TCP, to which MPTCP clients fall back. */
     }
     return socket(addr->any.sa_family, type, 0);
 }
@@ -167,7 +166,7 @@ static bool socket_prepare(int fd, const struct addr *addr, const struct listen_
     if (!is_tcp(addr)) {
         return true;
     }
-    /* With it any user could take part of our datagrams: of UDP nothing lingers anyway. */
+    /* Not for UDP: any user could then receive part of our datagrams, and UDP has no TIME_WAIT. */
     if (!options->is_datagram && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1) {
         log_emerg(log, errno, "setsockopt(SO_REUSEADDR) %s failed", text_of(addr).bytes);
         return false;
@@ -178,7 +177,7 @@ static bool socket_prepare(int fd, const struct addr *addr, const struct listen_
     return true;
 }
 
-/* A unix socket serves every user, as the web does. */
+/* A unix socket is open to every user, like a TCP port. */
 static bool open_to_all(const struct addr *addr, const struct log *log)
 {
     const char *path = addr->un.sun_path;
@@ -203,12 +202,14 @@ static enum open_result bind_and_listen(int fd, const struct addr *addr,
         log_emerg(log, error, "bind() to %s failed", text_of(addr).bytes);
         if (error != EADDRINUSE) {
             bind_hint(addr, options->is_datagram,
-                      error); /* of that others tell when it was tried for the last time */
+                      /* for that error shards_open gives the hint, after the last attempt */
+                      error);
         }
         return error == EADDRINUSE ? OPEN_BUSY : OPEN_FAILED;
     }
     if (is_alone) {
-        /* Bound without sharing, so nobody else is there; from now on our own may join. */
+        /* Bound without sharing, so no other server has it; from now on our own sockets may
+         * join. */
         listen_share(fd);
     }
     if (!open_to_all(addr, log)) {

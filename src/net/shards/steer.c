@@ -13,11 +13,11 @@
 #endif
 
 /*
- * A number that the program returns is a place in the group. Sockets join it in the order of their
- * slots, and leave it from the top only, so that slot and place are the same.
+ * The program returns a position in the group. Sockets join the group in the order of their slots,
+ * and leave it from the top only, so slot and position are equal.
  */
 
-/* The place is random % n. */
+/* The position is random % n. */
 static bool attach(int fd, unsigned n)
 {
     struct sock_filter code[] = {
@@ -34,7 +34,7 @@ static bool attach(int fd, unsigned n)
     return true;
 }
 
-/* Offsets that count from the IP header on. */
+/* Loads with offsets from the IP header. */
 #define NET_WORD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t) (SKF_NET_OFF + (offset)))
 
 #define MIX_IN_PORT BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0x9e3779b1), BPF_STMT(BPF_MISC | BPF_TAX, 0)
@@ -43,9 +43,10 @@ static bool attach(int fd, unsigned n)
 #define KEEP BPF_STMT(BPF_MISC | BPF_TAX, 0)
 
 /*
- * The place is a hash of the client's address and port, % n. IPv4 (which a socket of IPv6 may get
- * as well): the header says its length. Of IPv6 what follows the fixed header is taken for the
- * port: where extensions stand it is something else, which costs nothing but an even spread.
+ * The position is a hash of the client's address and port, % n. For IPv4 (which an IPv6 socket may
+ * get as well) the header contains its length. For IPv6 the two bytes after the fixed header are
+ * taken as the port: with extension headers they are something else, which only makes the spread
+ * less even.
  */
 static bool attach_datagram(int fd, unsigned n)
 {
@@ -72,7 +73,7 @@ static bool attach_datagram(int fd, unsigned n)
         MIX_IN_WORD,
         KEEP,
         NET_WORD(20),
-        /* both: the last word */
+        /* both: mix in the last word */
         MIX_IN_WORD,
         BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 15),
         BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, n),
@@ -87,21 +88,21 @@ static bool attach_datagram(int fd, unsigned n)
     return true;
 }
 
-#define M_ID 0 /* words of the program's memory: where the id begins */
+#define M_ID 0 /* words of the program's memory; M_ID: where the id begins */
 #define M_TEMP 1
 #define M_MASK 2
-#define ID_STEERED 12u /* bytes at the end of an id: random ones, the slot, the worker */
+#define ID_STEERED 12u /* bytes at the end of an id: random bytes, the slot, the worker */
 
-/* A ^= A >> bits, by way of the memory. */
+/* A ^= A >> bits, using the memory. */
 #define MIX_DOWN(bits)                                                                             \
     BPF_STMT(BPF_ST, M_TEMP), BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, bits),                           \
         BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, M_TEMP), BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0)
 
 /*
- * Datagrams of QUIC: the connection id names the slot, masked (quic_cid_encode in
- * net/quic/token.c). An id that the client has made up names any number; that modulo n is its
- * place: where it has not the size of ours, by its first bytes, since what follows it differs from
- * packet to packet. Offsets count from the UDP payload on.
+ * QUIC datagrams: the connection id contains the slot, masked (quic_cid_encode in
+ * net/quic/token.c). An id that the client chose contains any number; the position is that modulo
+ * n. If it does not have the size of ours, its first bytes are used, since what follows the id
+ * differs from packet to packet. Offsets are from the start of the UDP payload.
  */
 static bool attach_quic(int fd, const struct shard_set *set, unsigned n)
 {
@@ -111,7 +112,7 @@ static bool attach_quic(int fd, const struct shard_set *set, unsigned n)
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
         BPF_STMT(BPF_LDX | BPF_IMM, 1 + before),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x80, 0, 4),
-        BPF_STMT(BPF_LDX | BPF_IMM, 6), /* a long header */
+        BPF_STMT(BPF_LDX | BPF_IMM, 6), /* long header */
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 5),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ids->size, 0, 1),
         BPF_STMT(BPF_LDX | BPF_IMM, 6 + before),
@@ -145,12 +146,12 @@ static bool detach(int fd)
 {
     int unused = 0;
 
-    /* ENOENT: there is none. ENOPROTOOPT: a kernel before 5.3, which never had to detach one. */
+    /* ENOENT: no program. ENOPROTOOPT: a kernel before 5.3, which cannot detach. */
     return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof(unused)) == 0 ||
            errno == ENOENT;
 }
 
-/* The program in force does what is wanted already. */
+/* Does the attached program do this already? */
 static bool is_steered_so(const struct shard_set *set, unsigned n)
 {
     return set->options.is_datagram && n != 0 && n == set->steered &&
@@ -170,7 +171,7 @@ static bool attach_any(struct shard_set *set, unsigned n)
     return set->options.has_ids ? attach_quic(fd, set, n) : attach_datagram(fd, n);
 }
 
-/* is_to_last: keep a program although it names the whole group, which is about to grow. */
+/* is_to_last: keeps a program even if it covers the whole group, which is about to grow. */
 static bool steer(struct shard_set *set, unsigned active, bool is_to_last, const struct log *log)
 {
     if (set->count == 0 || set->addr.any.sa_family == AF_UNIX || set->fds[0] == -1) {
@@ -191,7 +192,7 @@ static bool steer(struct shard_set *set, unsigned active, bool is_to_last, const
         log_info(log, 0, "new %s go to %u of %u sockets",
                  set->options.is_datagram ? "clients" : "connections", n, set->count);
     }
-    /* EINVAL for one socket: it was made without SO_REUSEPORT and is no group yet. */
+    /* EINVAL for one socket: it was made without SO_REUSEPORT and is not a group yet. */
     if (!is_steered && (set->count > 1 || errno != EINVAL)) {
         log_alert(log, errno, "could not steer connections to %u of %u sockets", n, set->count);
     }
