@@ -1,7 +1,6 @@
-/* A generation: one reading of the configuration and everything that hangs on it.
- * Implemented in configuration/error_log.c, configuration/generation_files.c,
- * configuration/log_pipe.c, configuration/thread_pools.c, configuration/zones.c, process/cells.c
- * and worker/worker.c. */
+/* A generation: one reading of the configuration and everything that belongs to it. Implemented in
+ * configuration/error_log.c, configuration/generation_files.c, configuration/log_pipe.c,
+ * configuration/thread_pools.c, configuration/zones.c, process/cells.c and worker/worker.c. */
 #ifndef SERVER_GENERATION_H
 #define SERVER_GENERATION_H
 
@@ -50,7 +49,7 @@ struct core_settings {
     gid_t group;
     struct str user_name;
     int64_t worker_processes; /* resolved: at least 1 */
-    unsigned cpu_quota;       /* CPUs that `auto` may count; 0 = not asked, UINT_MAX = all */
+    unsigned cpu_quota;       /* CPUs that `auto` may count; 0 = not computed, UINT_MAX = all */
     int64_t worker_priority;
     int64_t worker_rlimit_nofile; /* -1 = not set */
     int64_t worker_rlimit_core;   /* -1 = not set */
@@ -60,7 +59,7 @@ struct core_settings {
     struct vec affinity;                 /* cpu_set_t, one for each mask */
     enum affinity_mode affinity_mode;    /* AUTO: a mask, if any, limits the CPUs to choose from */
     struct vec thread_pools;             /* struct thread_pool_settings */
-    uint64_t pipe_set_size;              /* 0 = as the system has it */
+    uint64_t pipe_set_size;              /* 0 = the system's default */
     int64_t history_count;               /* of config_history; 0 = off */
     struct str history_directory;        /* full, NUL-terminated; empty when it is off */
     uint64_t reload_confirm_ms;          /* 0 = a reload needs no confirmation */
@@ -86,8 +85,8 @@ struct events_settings {
 
 /* The record of a generation in the directory of `config_history`. */
 struct generation_record {
-    unsigned number;      /* 0 = it is not kept */
-    unsigned before;      /* the one that ran before it; 0 = none */
+    unsigned number;      /* 0 = it has no record */
+    unsigned before;      /* the record that ran before this one; 0 = none */
     struct str directory; /* NUL-terminated, in the generation's arena */
 };
 
@@ -95,45 +94,45 @@ struct generation_record {
 
 struct generation {
     uint32_t magic;
-    uint32_t number;    /* 1 for the first; a worker tells it */
-    uint64_t read_ms;   /* when it was read, milliseconds of the epoch */
+    uint32_t number;    /* 1 for the first */
+    uint64_t read_ms;   /* when it was read, milliseconds since the epoch */
     struct arena arena; /* everything below lives here */
     struct conf conf;
     struct generation_record kept;
     struct core_settings *core;
     struct events_settings *events;
     struct listener *listeners; /* wanted addresses */
-    struct log_file *log_files; /* all logs: reopened together */
-    struct log_pipe *log_pipes; /* to programs; left alone by a reopen */
+    struct log_file *log_files; /* all logs: they are reopened together */
+    struct log_pipe *log_pipes; /* to programs; not reopened */
     struct wanted_path *paths;
     struct zone *zones;
     struct log log;                      /* of the generation */
     const struct module *const *modules; /* NULL-ended */
     void *http;                          /* struct http_main *: of src/http */
     void *stream;                        /* struct stream_main *: of src/stream */
-    size_t fiber_stack_size;    /* bytes of address space that modules want for each fiber; 0 = the
-                                   usual */
+    size_t fiber_stack_size;    /* bytes of address space that modules need for each fiber; 0 = the
+                                   default */
     unsigned slots;             /* workers */
-    bool has_agent;             /* WORKER_AGENT is wanted */
+    bool has_agent;             /* a WORKER_AGENT process is started */
     uint32_t agent_connections; /* connections that it may open */
-    uint32_t background_connections; /* those of WORKER_BACKGROUND; 0: it is not wanted */
+    uint32_t background_connections; /* those of WORKER_BACKGROUND; 0 = it is not started */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */
-    bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …
-                                 transparent`): workers keep CAP_NET_RAW */
+    bool binds_transparently; /* connections to backends come from addresses that are not ours
+                                 (`proxy_bind … transparent`): workers keep CAP_NET_RAW */
 };
 
-/* The log file of this path, opened with the generation and shared by all that name it; path
- * "stderr" and syslog are for the caller. */
+/* The log file with this path, opened with the generation and shared by all logs with the same
+ * path. The caller handles "stderr" and syslog itself. */
 struct log_file *generation_log_file(struct generation *generation, struct str path);
-/* The pipe to the program of a target "pipe:COMMAND", shared by all that name it; opened with the
- * generation. NULL after conf_error. */
+/* The pipe to the program of a target "pipe:COMMAND", opened with the generation and shared by all
+ * logs with the same command. NULL after conf_error. */
 struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *node,
                                      struct str target);
-/* Writes a line (without its newline) whole, but cut at PIPE_BUF bytes. Never waits: when the
- * program does not read, the line is lost, counted as limited, and reported once a minute. */
+/* Writes a line (without its newline), cut at PIPE_BUF bytes, in one write. Never waits: when the
+ * pipe is full, the line is lost, counted as limited, and reported once a minute. */
 void log_pipe_write(struct log_pipe *pipe, struct str line);
-/* A directory that the generation needs. Same name twice is one. */
+/* A directory that the generation needs. The same name twice gives the same directory. */
 struct wanted_path *generation_path(struct generation *generation, struct conf_node *node,
                                     struct str name, const unsigned levels[3]);
 /* A zone by name; declared twice with different users is an error. Memory and root of an older
@@ -142,22 +141,22 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
                              size_t size, const void *user);
 
 /*
- * The settings of a thread pool, for what names one (`aio threads=NAME`); "default" always exists.
- * NULL when there is none of that name: to be asked after the main level was applied.
+ * The settings of the thread pool with this name (`aio threads=NAME`); "default" always exists.
+ * NULL when there is none. Call it after the main level was applied.
  */
 const struct thread_pool_settings *generation_thread_pool(const struct generation *generation,
                                                           struct str name);
-/* The node names a thread pool that must exist: generation_check tells when it does not. */
+/* The node names a thread pool that must exist: generation_check reports it when it does not. */
 void generation_want_thread_pool(struct generation *generation, const struct conf_node *node,
                                  struct str name);
-/* In a worker: that pool, made at its first use; NULL when there is none of that name. */
+/* In a worker: the pool with this name, created at its first use; NULL when there is none. */
 struct thread_pool *worker_thread_pool(struct str name);
-/* The same for a module's own work: one of so many threads and jobs that wait where no
- * `thread_pool` line names it. */
+/* The same for a module's own pool: where no `thread_pool` directive defines the name, the pool has
+ * this number of threads and of waiting jobs. */
 struct thread_pool *worker_own_thread_pool(struct str name, unsigned threads, unsigned max_queue);
 
-/* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:,
- * pipe:, with a level. Adds to the chain. */
+/* Applies error_log at the main, http, server and location levels: a file, stderr, syslog:, memory:
+ * or pipe:, with a level. Adds a sink to the chain. */
 bool error_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings);
 
@@ -165,30 +164,31 @@ bool error_log_apply(struct conf_scope *scope, const struct directive *row, stru
 extern struct generation *generation_now;
 extern unsigned worker_slot;
 
-/* What a process that runs the hooks of modules is for. Only the first has listening sockets. */
+/* What a process that runs the hooks of modules does. Only the first has listening sockets. */
 enum worker_role {
     WORKER_SERVES,
     WORKER_AGENT,      /* the privileged agent: scripts run there, with the master's rights */
-    WORKER_BACKGROUND, /* work that no request waits for, with the rights of workers; no script runs
-                          there */
+    WORKER_BACKGROUND, /* work that no request waits for, with the rights of workers; runs no
+                          scripts */
     WORKER_ROLES
 };
 extern enum worker_role worker_role;
 /* "worker process", and so on. */
 extern const char *const worker_role_names[WORKER_ROLES];
-/* The role of a slot: those after the workers' are the agent's and that of the background process.
- */
+/* The role of a slot: the slots of the workers come first, then the agent's, then the background
+   process's. */
 enum worker_role worker_role_of(const struct generation *generation, unsigned slot);
 
-/* Is this worker on its way out: answers should close their connections, parked ones are let go. */
+/* This worker is quitting: responses should close their connections, parked connections are closed.
+ */
 extern bool worker_is_quitting;
 
-/* It is because newer workers serve: an idle connection that was announced as kept is not closed
- * for that. */
+/* It quits because newer workers serve: an idle connection that was announced as kept alive is not
+ * closed because of that. */
 extern bool worker_is_replaced;
 
 /* In shared memory: the whole service got QUIT and ends after `shutdown_delay`. Until then it
- * accepts, and asks clients to leave. */
+ * accepts connections, and asks clients to leave. */
 extern _Atomic bool *service_drains;
 static inline bool service_is_draining(void)
 {
@@ -196,9 +196,9 @@ static inline bool service_is_draining(void)
 }
 
 /*
- * Requests of one worker that may be worked on at one time, and how many of these places are kept
- * for connections that have none at work. From worker_requests, or from the machine's memory; set
- * by capacity_init. Without it (unit tests) there is no limit.
+ * How many requests one worker may process at one time, and how many of them are reserved for
+ * connections that have no request in progress. Computed from worker_requests, or from the
+ * machine's memory, by capacity_init. Without it (unit tests) there is no limit.
  */
 struct capacity {
     uint32_t requests;
@@ -218,50 +218,51 @@ struct slot_counters {
     uint64_t writing;         /* connections whose request is being answered */
     uint64_t waiting;         /* all other connections: computed when summed */
     uint64_t limited;         /* refused because a limit on what a peer may do was reached */
-    uint64_t tls_handshakes;  /* with clients, that came to their end */
+    uint64_t tls_handshakes;  /* handshakes with clients that were completed */
     uint64_t tls_resumed;     /* handshakes that resumed a session */
-    uint64_t tls_version_1_3; /* handshakes of this version; others are of 1.2 or older */
+    uint64_t tls_version_1_3; /* handshakes with TLS 1.3; others used 1.2 or older */
     uint64_t tls_failures;    /* handshakes that failed */
-    uint64_t h2_connections;  /* of clients, that spoke HTTP/2 */
-    uint64_t reload_failures; /* configurations that were not fit to take the place of another */
-    /* Why handshakes failed, or what was wrong with a client's certificate; for lack of time they
-     * are not in tls_failures. */
+    uint64_t h2_connections;  /* clients' connections that used HTTP/2 */
+    uint64_t reload_failures; /* new configurations that could not be applied */
+    /* Why handshakes failed, or what was wrong with a client's certificate. Handshakes that timed
+     * out are not in tls_failures. */
     uint64_t tls_no_protocol, tls_no_cipher, tls_timeouts, tls_rejected;
     uint64_t tls_no_certificate, tls_expired, tls_revoked, tls_unverified;
-    uint64_t respawned; /* workers that took the place of one that died */
+    uint64_t respawned; /* workers that replaced one that died */
     uint64_t spans_sent,
-        spans_dropped;   /* of traces: taken by the collector; lost on the way to it */
+        spans_dropped;   /* of traces: accepted by the collector; not delivered to it */
     uint64_t stalls;     /* turns of the loop that took longer than stall_threshold */
-    uint64_t lua_memory; /* bytes that VMs of Lua have now */
+    uint64_t lua_memory; /* bytes that Lua VMs use now */
     uint64_t records_sent,
-        records_dropped;      /* of logs: taken by the collector; lost on the way to it */
-    uint64_t metrics_dropped; /* times that the collector did not take the metrics */
-    uint32_t pid;             /* of the worker; 0: of none, or of one that is on its way out */
+        records_dropped;      /* of logs: accepted by the collector; not delivered to it */
+    uint64_t metrics_dropped; /* exports of metrics that the collector did not accept */
+    uint32_t pid;             /* of the worker; 0: there is none, or it is ending */
     uint32_t slot;            /* its slot */
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */
-/* Process ids of the workers that serve, as many as there are and at most `max`; gives their
- * number. */
+/* Writes the process ids of the workers that serve, at most `max`; gives their number. */
 unsigned workers_pids(pid_t *pids, unsigned max);
-/* That of the worker with this slot; 0: there is none just now. */
+/* The process id of the worker of this slot; 0: there is none now. */
 pid_t workers_pid(unsigned slot);
-/* Its counters, as they are now. False: there is none. */
+/* The current counters of the worker of this slot. False: there is none. */
 bool worker_counters(unsigned slot, struct slot_counters *out);
 
 /*
- * For src/http: what to do with parked connections when this worker quits because of a
- * reload. src/server calls it with a sender that passes one descriptor and a few bytes of
- * state to the new worker of the slot; false = cannot be handed over, it stays.
+ * For src/http: what to do with parked connections when this worker quits because of a reload.
+ * src/server calls it with a sender that passes one descriptor and a few bytes of state to the new
+ * worker of the slot. False: the connection cannot be handed over and stays.
  */
 struct handover {
     /* Does the successor serve this listener's address? */
     bool (*takes)(const struct handover *handover, const struct listener *listener);
     bool (*send)(struct handover *handover, struct listener *listener, int fd, const void *state,
                  size_t size);
-    /* Has the successor so many to take that more would only wait? NULL = it takes them at once. */
+    /* Has the successor so many connections to take over that more of them would only wait? NULL =
+       it takes them at once. */
     bool (*is_behind)(const struct handover *handover);
-    /* Called once when it no longer is, or is gone; for owners that were called when it began. */
+    /* Called once when is_behind is no longer true, or the successor has ended; for owners that
+       were called before. */
     void (*caught_up)(void);
 };
 extern struct handover *handover_now; /* NULL unless a successor waits for connections */

@@ -10,12 +10,12 @@
 
 /* A reload that waits for its confirmation. */
 static struct {
-    unsigned return_to;       /* confirmed last; 0 = nothing waits */
-    char directory[PATH_MAX]; /* where its record is: a reload may name another one */
+    unsigned return_to;       /* the record that was confirmed last; 0 = no reload waits */
+    char directory[PATH_MAX]; /* the directory of that record: a reload may name another one */
     uint64_t due_ms;
 } waiting;
 
-/* Is it the one that was confirmed last? */
+/* Is it the generation that was confirmed last? */
 static bool is_confirmed_one(const struct generation *generation)
 {
     return waiting.return_to != 0 && generation->kept.number == waiting.return_to &&
@@ -90,7 +90,7 @@ static struct generation *read_next(struct generation *old, enum change change)
     return target == 0 ? NULL : generation_read_kept(old, directory, target, false, false);
 }
 
-/* A reload was made: who made it has to confirm it, or not. */
+/* A reload was done: starts to wait for its confirmation, where one is required. */
 static void ask_for_confirmation(const struct generation *next, const struct generation *old)
 {
     uint64_t time_ms = next->core->reload_confirm_ms;
@@ -100,7 +100,7 @@ static void ask_for_confirmation(const struct generation *next, const struct gen
         return;
     }
     if (next->kept.number == old->kept.number && next->kept.number != 0) {
-        return; /* the same as before, and it waits or not as before */
+        return; /* the same record as before: whether it waits does not change */
     }
     if (waiting.return_to == 0) {
         wait_for_confirmation(old);
@@ -142,7 +142,7 @@ struct generation *change_make(struct generation *old, enum change change)
     struct generation *next = read_next(old, change);
 
     if (change == CHANGE_RETURN) {
-        waiting.return_to = 0; /* it is tried once */
+        waiting.return_to = 0; /* one attempt only */
     }
     if (next != NULL) {
         next->core->daemon = old->core->daemon;

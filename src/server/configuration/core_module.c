@@ -31,7 +31,7 @@ static bool apply_user(struct conf_scope *scope, const struct directive *row,
     struct str group = node->args[node->count - 1];
 
     if (conf_is_default(scope)) {
-        return true; /* core_finish looks for the default user, where one is needed */
+        return true; /* core_finish finds the default user, where one is needed */
     }
     if (geteuid() != 0) {
         conf_warn(conf, node,
@@ -148,7 +148,7 @@ static bool apply_env(struct conf_scope *scope, const struct directive *row, str
     return true;
 }
 
-/* Tengine: a variable of the master's own environment. One that is there already is kept. */
+/* Tengine's: sets a variable in the master's own environment, unless it exists. */
 static bool apply_master_env(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
@@ -251,7 +251,7 @@ static const struct directive core_rows[] = {
     {0},
 };
 
-/* The user of the build, when the file names none and the master may choose. */
+/* Sets the user of the build, when the file names none and the master is root. */
 static bool default_user(struct conf_scope *scope, struct core_settings *core)
 {
     if (geteuid() != 0 || conf_is_set(scope, &core_key, "user")) {
@@ -295,7 +295,7 @@ static bool core_finish(struct conf_scope *scope, void *settings)
     return default_user(scope, core);
 }
 
-/* Of no user until one was found; lists belong to this level alone. */
+/* No user until one is found. */
 static void core_fresh(void *settings)
 {
     struct core_settings *core = settings;
@@ -327,8 +327,8 @@ const struct module ngx_core_module = {
     .configured = configuration_core_module_configured,
 };
 
-/* ---- ngx_conf_module: include, which the reader has replaced by the files before anything is
- * applied ---- */
+/* ---- ngx_conf_module: include. The reader has replaced it by the files before anything is
+ * applied. ---- */
 
 static bool apply_include(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)

@@ -1,4 +1,4 @@
-/* load_module and the dso block: they act before anything else is applied. */
+/* load_module and the dso block, which take effect before anything else is applied. */
 #include "server/configuration/dso_module.h"
 
 #include "base/fs.h"
@@ -26,7 +26,8 @@ static struct str dso_directory(struct conf *conf, const struct conf_node *block
                : arena_printf(conf->arena, "%.*s/", STR_ARG(path));
 }
 
-/* Absolute, or under `path`; module_load looks in the default directory, too. */
+/* The name if it is absolute, else the name in the directory. module_load tries the default
+   directory as well. */
 static struct str dso_name(struct conf *conf, struct str directory, struct str name)
 {
     if (!str_ends(name, STR(".so"))) {

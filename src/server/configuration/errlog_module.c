@@ -10,7 +10,7 @@ struct errlog_settings {
 
 static struct settings_key key;
 
-/* The default is not opened before it is sure that nothing else was named. */
+/* The default file is opened only when no other log is configured (errlog_configured). */
 static bool apply_error_log(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
@@ -31,8 +31,8 @@ static const struct directive rows[] = {
     {0},
 };
 
-/* The first log stays when the configuration names none, or none that keeps what it gets: syslog
- * and memory alone. */
+/* The sink of the first log. It is kept when the configuration names no log, or only logs that keep
+ * nothing: syslog and memory. */
 static struct log_sink *default_sink(struct generation *generation)
 {
     struct log_sink *sink = arena_new(&generation->arena, struct log_sink);
@@ -70,7 +70,7 @@ const struct module ngx_errlog_module = {
     .configured = errlog_configured,
 };
 
-/* Tengine 2's: targets `syslog:…` are of error_log and access_log. */
+/* Tengine 2's syslog. The targets `syslog:…` themselves belong to error_log and access_log. */
 static const struct directive syslog_rows[] = {
     {"syslog_retry_interval", IN_MAIN, OBSOLETE, ARGS(1, 1), .syntax = "time",
      .doc = "Of Tengine 2.1: a target that failed is tried again with the next line."},

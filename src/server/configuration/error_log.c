@@ -7,10 +7,10 @@
 #include "base/parse.h"
 #include "server/configuration/generation_life.h"
 
-/* A cyclic log in memory, for debuggers: the newest bytes, ending before `next`. One per process.
+/* A ring buffer in memory, for debuggers: the newest bytes, ending before `next`. One per process.
  */
 struct memory_log {
-    size_t size; /* of text */
+    size_t size; /* size of text */
     size_t next; /* where the next line starts */
     char *text;
 };
@@ -62,7 +62,7 @@ static bool apply_memory(struct conf *conf, struct conf_node *node, struct str s
     return true;
 }
 
-/* Severities of syslog have the order of our levels. */
+/* Our levels have the order of syslog's severities. */
 static void syslog_write(struct log_sink *sink, enum log_level level, struct str line)
 {
     syslog_send(sink->data, level == LOG_STDERR ? 0 : (int) level - LOG_EMERG, line);
@@ -96,7 +96,7 @@ bool error_log_is_kept(const struct log_sink *chain)
     return false;
 }
 
-/* What the first argument names. */
+/* Applies the first argument: the target. */
 static bool apply_target(struct conf *conf, struct conf_node *node, struct log_sink *sink)
 {
     struct generation *generation = conf->generation;
@@ -123,7 +123,7 @@ static bool apply_target(struct conf *conf, struct conf_node *node, struct log_s
     return true;
 }
 
-/* A subsystem whose debug lines are wanted; all of them come with level debug. */
+/* Is it a debug level of one subsystem? All subsystems log with level debug. */
 static bool is_debug_word(struct str word)
 {
     static const struct str words[] = {
@@ -178,7 +178,7 @@ bool error_log_apply(struct conf_scope *scope, const struct directive *row, stru
     if (!apply_target(conf, node, sink) || !apply_levels(conf, node, sink)) {
         return false;
     }
-    /* REPEAT_APPEND has emptied the chain that was inherited at the block's first use. */
+    /* At the first use in a block, REPEAT_APPEND has emptied the inherited chain. */
     while (*link != NULL) {
         link = &(*link)->next;
     }

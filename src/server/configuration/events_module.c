@@ -9,7 +9,7 @@ struct epoll_settings {
     int64_t worker_aio_requests;
 };
 
-#define REQUESTS_MAX 1000000 /* of worker_requests: each may have a stack */
+#define REQUESTS_MAX 1000000 /* of worker_requests: each request may need a stack */
 
 static struct settings_key events_key;
 static struct settings_key epoll_key;
@@ -41,8 +41,7 @@ static bool apply_worker_requests(struct conf_scope *scope, const struct directi
     return true;
 }
 
-/* One method is built. Those that there are everywhere it stands in for; the name of another is
- * refused. */
+/* Only epoll is built. It stands in for poll and select; any other method is refused. */
 static bool apply_use(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
@@ -66,7 +65,7 @@ static void debug_add(struct conf *conf, struct events_settings *events, const s
     *vec_add(&events->debug_connections, conf->arena, struct cidr) = *cidr;
 }
 
-/* A network of one address. */
+/* Adds a network with this one address. */
 static void debug_add_addr(struct conf *conf, struct events_settings *events,
                            const struct addr *addr)
 {

@@ -1,4 +1,4 @@
-/* Generations: from the text of a configuration to what the service is made of. */
+/* Generations: from the text of a configuration to open files and sockets. */
 #include "server/generation.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static struct str directory_of(struct str path)
     return slash == NULL ? STR_NONE : str_from(path.data, slash + 1);
 }
 
-/* Reads, loads modules, applies: errors become messages. */
+/* Reads the tree, loads modules, applies the directives. Errors become messages. */
 static bool read_and_apply(struct generation *generation)
 {
     struct conf *conf = &generation->conf;
@@ -66,7 +66,7 @@ static struct generation *generation_new(unsigned number, bool is_test)
     generation->read_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
     generation->is_test = is_test;
     arena_init(&generation->arena);
-    /* The first cleanup is the last one that runs: finalizers of Lua use shared dictionaries. */
+    /* Registered first, so that it runs last: finalizers of Lua use shared dictionaries. */
     arena_on_free(&generation->arena, free_zones, generation);
 
     struct conf *conf = &generation->conf;
@@ -103,7 +103,7 @@ struct generation *generation_peek_kept(const struct conf_file *files)
     return generation;
 }
 
-/* Reads a new generation; NULL after messages: then it was freed. */
+/* Reads a new generation. NULL after messages; it was freed then. */
 static struct generation *read_new(struct generation *generation, struct generation *old,
                                    bool is_verbose)
 {
@@ -217,7 +217,8 @@ bool generation_open(struct generation *generation, bool is_first_start)
     if (!generation_open_logs(generation) || !log_pipes_open(generation)) {
         return false;
     }
-    /* At the first start they are children of what runs in the background at last. */
+    /* At the first start they are started later, as children of the process that stays in the
+       background. */
     if (!is_first_start && !generation->is_test) {
         log_programs_start(generation);
     }

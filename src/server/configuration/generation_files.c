@@ -42,7 +42,7 @@ struct log_file *generation_log_file(struct generation *generation, struct str p
     return file;
 }
 
-/* Sets the sinks of a log, and the level that follows from them. */
+/* Sets the sinks of a log, and the level that results from them. */
 static void set_sinks(struct log *log, struct log_sink *sinks)
 {
     log->sinks = sinks;
@@ -65,14 +65,14 @@ bool generation_open_logs(struct generation *generation)
     return true;
 }
 
-/* Workers reopen the file themselves, so it must be theirs. */
+/* Workers reopen the file themselves, so their user must own it. */
 static void give_to_worker(const struct log_file *file, uid_t uid)
 {
     struct stat info, link;
 
     if (lstat(file->path.data, &link) != 0 || S_ISLNK(link.st_mode)) {
-        return; /* users who can write to the folder can rename a link: what it leads to is not ours
-                   to give */
+        return; /* users who can write to the directory can replace the file by a link: the target
+                   of a link is never given away */
     }
     if (fstat(file->fd, &info) != 0) {
         log_emerg(log_main, errno, "stat() \"%s\" failed", file->path.data);

@@ -22,24 +22,24 @@ enum {
 };
 
 #define STATE_NAME "state"
-#define WORK_NAME "new" /* what is being written */
+#define WORK_NAME "new" /* the file that is being written */
 
 /* ---- the directory */
 
-/* Open; -1 with errno. */
+/* Opens the directory; -1 with errno. */
 static int open_directory(struct str name, int flags)
 {
     int fd = fs_open_trusted(name.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags, 0700);
 
     if (fd >= 0 && fs_is_shared(fd)) {
         close(fd);
-        errno = EPERM; /* what is read from here becomes the configuration of root */
+        errno = EPERM; /* files read from here become the configuration of root */
         return -1;
     }
     return fd;
 }
 
-/* The same with a message. */
+/* The same, and logs the reason of a failure. */
 static int want_directory(struct str name, int flags)
 {
     int fd = open_directory(name, flags);
@@ -56,7 +56,7 @@ static int want_directory(struct str name, int flags)
     return fd;
 }
 
-/* A regular file of ours. False with errno. */
+/* Reads a regular file of ours. False with errno. */
 static bool read_at(struct arena *arena, int directory, const char *name, struct str *out)
 {
     struct stat info;
@@ -82,10 +82,11 @@ static bool read_at(struct arena *arena, int directory, const char *name, struct
     return is_good;
 }
 
-/* The file appears whole, also after a crash of the machine. False with errno. */
+/* Writes a file so that it appears complete or not at all, also after a crash of the machine. False
+   with errno. */
 static bool write_at(int directory, const char *name, struct str text)
 {
-    unlinkat(directory, WORK_NAME, 0); /* of a process that died just then */
+    unlinkat(directory, WORK_NAME, 0); /* left by a process that died while it wrote */
     int fd =
         openat(directory, WORK_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
@@ -114,7 +115,7 @@ static void record_name(char out[16], unsigned number)
     snprintf(out, 16, "%0*u", NUMBER_DIGITS, number);
 }
 
-/* The number of a record by the name of its file; 0: it is another file. */
+/* The number of a record, from the name of its file; 0: another file. */
 static unsigned number_of(const char *name)
 {
     uint64_t number;
@@ -261,7 +262,7 @@ bool history_list(struct str directory, struct buf *out)
 
 /* ---- writing */
 
-/* Is it the name of a row whose file is public: a certificate or a revocation list? */
+/* Is it the name of a directive whose file is public: a certificate or a revocation list? */
 static bool names_certificate(struct str name)
 {
     return str_ends(name, STR("certificate")) || str_ends(name, STR("_crl"));
@@ -346,7 +347,7 @@ static bool store(int directory, const struct history_entry *entry)
     return is_good;
 }
 
-/* Removes the oldest but so many, and but those that matter. */
+/* Removes the oldest records until `count` are left, except those in `spared`. */
 static void prune(struct arena *arena, int directory, size_t count, const unsigned spared[3])
 {
     struct vec numbers = list_numbers(arena, directory);
@@ -363,8 +364,8 @@ static void prune(struct arena *arena, int directory, size_t count, const unsign
     }
 }
 
-/* Keeps what a generation was read from, as the successor of `before`; sets generation->kept. False
- * with errno. */
+/* Stores the files that a generation was read from, as the successor of `before`; sets
+ * generation->kept. False with errno. */
 static bool keep_at(int directory, struct str name, struct generation *generation, unsigned before)
 {
     struct history_entry former;
@@ -379,7 +380,7 @@ static bool keep_at(int directory, struct str name, struct generation *generatio
     arena_init(&arena);
     if (before != 0 && load_at(&arena, directory, before, &former) &&
         has_same_files(former.files, entry.files)) {
-        entry.number = before; /* it is written again: certificates may have changed */
+        entry.number = before; /* written again: certificates may have changed */
         entry.before = former.before;
         entry.time_s = former.time_s;
     } else {
@@ -427,9 +428,9 @@ void history_state_keep(const struct generation *generation, unsigned return_to)
 }
 
 /*
- * The record that ran before: of the generation in force, which is kept now if it was not, or of
- * the last start: then *return_to becomes what that waits to return to, in this binary or in the
- * one that is upgraded.
+ * The record that ran before. During a reload: that of the running generation, which is stored now
+ * if it was not. At the start: that of the last start; *return_to is then the record that it
+ * returns to unless it is confirmed, in this binary or in the one that is being upgraded.
  */
 static unsigned find_before(int directory, struct str name, struct generation *old,
                             unsigned *return_to)
@@ -456,7 +457,7 @@ void history_keep(struct generation *next, struct generation *old, unsigned retu
     struct arena arena;
 
     if (next->core->history_count == 0) {
-        if (old != NULL && old->kept.number != 0) { /* it can be returned to all the same */
+        if (old != NULL && old->kept.number != 0) { /* the next one can still roll back to it */
             next->kept.before = old->kept.number;
             next->kept.directory = str_of(arena_cstr(&next->arena, old->kept.directory));
         }

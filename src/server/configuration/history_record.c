@@ -1,4 +1,4 @@
-/* The text of a record of `config_history`. */
+/* The text format of a record of `config_history`. */
 #include <string.h>
 
 #include "base/checksum.h"
@@ -65,7 +65,7 @@ void history_write(struct buf *out, const struct history_entry *entry)
     buf_append_char(out, '\n');
 }
 
-/* The next line, without its end; false when none is whole. */
+/* Takes the next line, without its newline; false when there is no complete line. */
 static bool take_line(struct str *rest, struct str *line)
 {
     if (str_find_char(*rest, '\n') == NULL) {
@@ -75,7 +75,7 @@ static bool take_line(struct str *rest, struct str *line)
     return true;
 }
 
-/* So many bytes and a newline. */
+/* Takes `count` bytes and a newline. */
 static bool take_bytes(struct str *rest, struct str count, struct str *out)
 {
     uint64_t len;
@@ -88,7 +88,7 @@ static bool take_bytes(struct str *rest, struct str count, struct str *out)
     return true;
 }
 
-/* The same of a name, copied with a NUL at its end. */
+/* The same for a name, which is copied with a NUL at its end. */
 static bool take_name(struct arena *arena, struct str *rest, struct str count, struct str *out)
 {
     struct str name;

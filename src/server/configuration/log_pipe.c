@@ -1,8 +1,8 @@
 /*
  * Tengine's "pipe:" targets: one pipe and one program for each distinct command of a generation.
- * The master keeps both ends, so that a program that is started again continues where the one
- * before it ended; the process that logs has the writing end. A program reads the end of its input
- * when master and workers have left the generation.
+ * The master keeps both ends, so that a restarted program continues where the one before it ended;
+ * a process that logs has the writing end. A program reads end-of-file when the master and all
+ * workers have left the generation.
  */
 #define _GNU_SOURCE
 #include "server/configuration/log_pipe.h"
@@ -25,19 +25,20 @@
 enum {
     START_INTERVAL_MS = 1000,
     REPORT_INTERVAL_MS = 60 * 1000,
-    NOT_EXECUTED = 127, /* exit status, as a shell has it */
+    NOT_EXECUTED = 127, /* exit status, as in a shell */
 };
 
 struct log_pipe {
     struct log_pipe *next;
-    struct str command;                  /* NUL-terminated */
-    const struct log_rollback *rollback; /* "rollback …": done here, without a program; or NULL */
+    struct str command; /* NUL-terminated */
+    const struct log_rollback
+        *rollback;           /* "rollback …": done in this process, without a program; or NULL */
     int reader;              /* the program's standard input; -1 where it is not needed */
     int writer;              /* does not block; -1 until opened */
     pid_t pid;               /* of the program; 0 = it does not run */
-    uint64_t start_at_ms;    /* not before this */
+    uint64_t start_at_ms;    /* not to be started before */
     uint64_t lost;           /* lines since the last report */
-    uint64_t next_report_ms; /* lost lines are reported again from this moment on */
+    uint64_t next_report_ms; /* lost lines are reported again from this time on */
 };
 
 static void close_end(int *fd)
@@ -107,8 +108,8 @@ struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *
 
 /* ---- pipes */
 
-/* Only our end does not block: the ends are two open files, and programs expect that reading waits.
- */
+/* Only our end is non-blocking: the ends are two open file descriptions, and programs expect read()
+   to block. */
 static bool open_pipe(struct log_pipe *pipe, uint64_t size)
 {
     int ends[2];
@@ -235,7 +236,7 @@ bool log_program_ended(struct generation *generation, pid_t pid, int status)
 
 /* ---- lines */
 
-/* The report may go to this very pipe, and be lost as well: so all is set before. */
+/* Everything is set before the report, which may go to this same pipe and be lost as well. */
 static __attribute__((cold)) void count_lost(struct log_pipe *pipe, int error)
 {
     pipe->lost++;
@@ -255,7 +256,7 @@ static __attribute__((cold)) void count_lost(struct log_pipe *pipe, int error)
 
 void log_pipe_write(struct log_pipe *pipe, struct str line)
 {
-    line = str_head(line, PIPE_BUF - 1); /* PIPE_BUF bytes go whole or not at all */
+    line = str_head(line, PIPE_BUF - 1); /* up to PIPE_BUF bytes are written whole or not at all */
     const struct iovec parts[] = {{(char *) line.data, line.len}, {(char *) "\n", 1}};
     ssize_t n;
 

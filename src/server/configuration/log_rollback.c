@@ -82,7 +82,8 @@ bool log_rollback_parse(struct arena *arena, struct str prefix, struct str text,
 
 void log_rollback_rotate(const struct log_rollback *rollback)
 {
-    static char from[PATH_MAX], to[PATH_MAX]; /* too much for a frame; the process has one thread */
+    static char from[PATH_MAX],
+        to[PATH_MAX]; /* too large for a stack frame; the process has one thread */
 
     for (unsigned i = rollback->backups; i > 0; i--) {
         snprintf(to, sizeof(to), "%s.%u", rollback->path.data, i);
@@ -91,7 +92,7 @@ void log_rollback_rotate(const struct log_rollback *rollback)
         } else {
             snprintf(from, sizeof(from), "%s", rollback->path.data);
         }
-        rename(from, to); /* one that is not there, or cannot be renamed, is written on */
+        rename(from, to); /* if the log itself cannot be renamed, it continues to grow */
     }
 }
 
@@ -100,9 +101,9 @@ void log_rollback_rotate(const struct log_rollback *rollback)
 struct rollback_run {
     const struct log_rollback *rollback;
     int fd;           /* of the file; -1 = it could not be opened */
-    uint64_t size;    /* bytes of it */
+    uint64_t size;    /* size of the file */
     uint64_t due_ms;  /* of the next rotation by time; UINT64_MAX = none */
-    bool is_at_start; /* of a line: what was written ends with a newline */
+    bool is_at_start; /* at the start of a line: the last byte written was a newline */
 };
 
 static uint64_t now_ms(void)
@@ -149,7 +150,7 @@ static void rotate(struct rollback_run *run)
 static void put(struct rollback_run *run, const char *at, size_t size)
 {
     if (run->fd < 0) {
-        open_log(run); /* the folder may be there meanwhile */
+        open_log(run); /* the directory may exist by now */
     }
     while (size != 0 && run->fd >= 0) {
         ssize_t n = write(run->fd, at, size);
@@ -166,7 +167,8 @@ static void put(struct rollback_run *run, const char *at, size_t size)
     }
 }
 
-/* Lines stay whole: a file ends after the line with which it became too large, or time was up. */
+/* Never splits a line: a file ends after the line that made it too large, or that was being written
+   when its time was up. */
 static void take(struct rollback_run *run, const char *at, size_t size)
 {
     const struct log_rollback *rollback = run->rollback;
@@ -185,7 +187,7 @@ static void take(struct rollback_run *run, const char *at, size_t size)
     }
 }
 
-/* Waits for input; rotates when the time comes, whatever is written. False: poll failed. */
+/* Waits for input. Rotates when the time comes, whether or not lines arrive. False: poll failed. */
 static bool wait_for_lines(struct rollback_run *run, int input)
 {
     struct pollfd source = {.fd = input, .events = POLLIN};

@@ -12,9 +12,9 @@
 struct log_rollback {
     struct str path;      /* full, NUL-terminated */
     uint64_t interval_ms; /* between two rotations; 0 = not by time */
-    uint64_t adjust_ms; /* a rotation by time is late by a random part of this, so that hosts do not
-                           all rotate at once */
-    uint64_t size_max;  /* bytes, of the file; 0 = any */
+    uint64_t adjust_ms; /* a rotation by time is delayed by a random part of this, so that hosts do
+                           not all rotate at once */
+    uint64_t size_max;  /* bytes of the file; 0 = no limit */
     unsigned backups;   /* files that are kept: path.1 is the newest */
 };
 
@@ -27,12 +27,11 @@ struct log_rollback {
 bool log_rollback_parse(struct arena *arena, struct str prefix, struct str text,
                         struct log_rollback *out, struct str *error);
 
-/* Renames the file and its backups: the oldest is removed. A file that is not there is no failure.
+/* Renames the file and its backups; the oldest one is overwritten. A missing file is not an error.
  * Blocks for the disk. */
 void log_rollback_rotate(const struct log_rollback *rollback);
 
-/* The process: copies what it reads from `input` to the file until its end. Gives the exit status.
- * Blocks. */
+/* Runs the process: copies `input` to the file until end-of-file. Gives the exit status. Blocks. */
 int log_rollback_run(const struct log_rollback *rollback, int input);
 
 #endif

@@ -1,4 +1,4 @@
-/* Modules that this build is without: whose an unknown directive is. */
+/* Finds the module of an unknown directive among those that this build does not have. */
 #include "server/configuration/not_built.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static bool is_among(const struct module *const *modules, const char *name)
     return false;
 }
 
-/* Has this reading the module, linked or loaded? Then it lacks the directive alone. */
+/* Does this reading have the module, linked or loaded? Then only the directive is missing. */
 static bool is_present(const struct conf *conf, const char *module)
 {
     const struct generation *generation = conf->generation;
@@ -46,7 +46,7 @@ static bool needs_tls(struct str directive)
     return str_find(directive, STR("_ssl_")) != NULL || str_find(directive, STR("_ntls")) != NULL;
 }
 
-/* What a directive of other libraries takes; NULL = nothing of the kind. */
+/* The reason why a directive that needs another TLS library is missing; NULL = it needs none. */
 static const char *library_of(struct str directive)
 {
     if (str_find(directive, STR("enable_ntls")) != NULL ||
@@ -69,12 +69,12 @@ static bool has_name(struct str names, struct str name)
     return false;
 }
 
-/* The protocols whose modules may share names of directives. */
+/* The protocols whose modules may have directives of the same name. */
 enum protocol { HTTP_OR_ANY, STREAM, MAIL, PROTOCOLS };
 
 static const struct {
     uint32_t contexts;
-    struct str prefix; /* of its modules' names; of HTTP_OR_ANY: all others */
+    struct str prefix; /* of its modules' names; HTTP_OR_ANY has all other modules */
     const char *tls;   /* its module for TLS */
 } protocols[PROTOCOLS] = {
     [HTTP_OR_ANY] = {0, STR_INIT(""), "ngx_http_ssl_module"},
@@ -103,7 +103,8 @@ static enum protocol protocol_of_module(const char *module)
     return protocol;
 }
 
-/* The module that has the directive in that context; else one that has it elsewhere; or NULL. */
+/* The module that has the directive in that context; else a module that has it in another one; or
+   NULL. */
 static const struct not_built_row *find_row(struct str directive, uint32_t context)
 {
     const struct not_built_row *elsewhere = NULL;
@@ -122,7 +123,7 @@ static const struct not_built_row *find_row(struct str directive, uint32_t conte
     return elsewhere;
 }
 
-/* Could it be in a build of Portunus of this version? */
+/* Can another build of this version have it? */
 static bool is_left_out(const char *module)
 {
     for (const char *const *name = omitted_modules; *name != NULL; name++) {
@@ -138,13 +139,13 @@ static bool is_left_out(const char *module)
 static const struct {
     const char *module, *instead;
 } never_built[] = {
-    /* An interpreter that stops the whole worker at each wait, beside one that does not (Lua). */
+    /* An interpreter that blocks the whole worker at each wait. Lua does not, and is there. */
     {"ngx_http_perl_module", ""},
     {"ngx_http_hls_module", ": make playlists and segments with ffmpeg, and serve them as files"},
     {"ngx_http_f4f_module", ": make HLS or DASH with ffmpeg, and serve it as files"},
 };
 
-/* NULL: it is none of them. */
+/* NULL: it is not one of them. */
 static const char *what_instead(const char *module)
 {
     for (size_t i = 0; i < sizeof(never_built) / sizeof(never_built[0]); i++) {
@@ -155,7 +156,7 @@ static const char *what_instead(const char *module)
     return NULL;
 }
 
-/* Why a module that exists can not be in this build. */
+/* Why this build does not have an existing module. */
 static const char *why_never(const char *module)
 {
     if (is_left_out(module)) {
@@ -164,7 +165,7 @@ static const char *why_never(const char *module)
     return what_instead(module) != NULL ? "left out of Portunus on purpose" : "not in Portunus yet";
 }
 
-/* Whose directive it is, and what to do where something can be done. */
+/* The module of the directive, and how to get it where that is possible. */
 static struct str explain_absent(struct conf *conf, const char *module)
 {
     return is_loadable(module)
@@ -177,7 +178,8 @@ static struct str explain_absent(struct conf *conf, const char *module)
                               what_instead(module) == NULL ? "" : what_instead(module));
 }
 
-/* Modules of others whose work something of ours does: what it is. NULL: none is known. */
+/* Third-party modules that are replaced by something of ours: names the replacement. NULL: none is
+   known. */
 static const char *what_does_the_same(struct str directive)
 {
     return str_starts(directive, STR("vhost_traffic_status"))

@@ -1,5 +1,5 @@
-/* ngx_openssl_module and ngx_openssl_cache_module: engines, and what one reading has loaded for the
- * next. */
+/* ngx_openssl_module and ngx_openssl_cache_module: engines, and whether a reload reuses the loaded
+ * certificates and keys. */
 #include "config.h"
 
 #ifdef HAVE_OPENSSL
@@ -37,7 +37,7 @@ struct cache_settings {
     bool inherits;
 };
 
-/* Before any block is read that loads something. */
+/* Runs before any block is read that loads a certificate or key. */
 static bool cache_finish(struct conf_scope *scope, void *settings)
 {
     tls_objects_begin(scope->conf->arena, ((struct cache_settings *) settings)->inherits);

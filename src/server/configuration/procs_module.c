@@ -1,5 +1,5 @@
-/* ngx_procs_module (Tengine's): processes of modules beside the workers. No module that there is
- * has one, so that a block may name none. */
+/* ngx_procs_module (Tengine's): processes of modules beside the workers. No module here has one, so
+ * a block cannot name any. */
 #include "conf/directive.h"
 #include "server/module.h"
 
@@ -39,7 +39,7 @@ const struct module ngx_procs_module = {
     .table = {.rows = main_rows, .contexts = IN_MAIN},
 };
 
-/* Of the blocks inside, as Tengine names it. */
+/* For the blocks inside, with Tengine's name. */
 const struct module ngx_proc_core_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_proc_core_module",

@@ -35,10 +35,10 @@ static struct {
     unsigned room;
 } tables;
 
-/* What a reading has asked for. */
+/* The modules that a reading has requested. */
 struct reading_modules {
     struct vec loaded;  /* const struct module * */
-    struct vec skipped; /* struct str: names of those that could not be loaded */
+    struct vec skipped; /* struct str: names of modules that could not be loaded */
 };
 
 static struct reading_modules *modules_of(struct conf *conf)
@@ -56,7 +56,7 @@ static const struct module *linked_find(struct str name)
     return NULL;
 }
 
-/* Is the module one of those loaded, not linked in? */
+/* Is the module loaded, not linked in? */
 static bool is_loaded(const struct module *module)
 {
     return linked_find(str_of(module->name)) != module;
@@ -84,8 +84,7 @@ static struct loaded_module *loaded_find(struct str path)
     return NULL;
 }
 
-/* With -t -q a module that is not needed, or that is done without, is no news: what matters is
- * whether it all holds. */
+/* With -t -q, no notice about modules that are skipped or not needed: only the result counts. */
 static bool is_reported(void)
 {
     return !(server.options.is_quiet && server.options.test != 0);
@@ -97,8 +96,8 @@ static bool is_of_nginx(const char *why)
 }
 
 /*
- * Whatever could not be loaded is done without: many a configuration loads what it does not use.
- * One of its directives is the error, and names it (registry_skipped).
+ * A module that cannot be loaded is skipped: many configurations load modules that they do not use.
+ * If one of its directives is used, the error names the module (registry_skipped).
  */
 static void skip(struct conf *conf, const struct conf_node *node, struct str path, struct str name,
                  const char *why)
@@ -138,7 +137,7 @@ static struct loaded_module *loaded_add(const struct module *module, void *handl
     return item;
 }
 
-/* Adds the module of an object that is open; NULL after conf_error. */
+/* Adds the module of an open object; NULL after conf_error. */
 static struct loaded_module *loaded_check(struct conf *conf, const struct conf_node *node,
                                           struct str path, void *handle)
 {
@@ -164,9 +163,10 @@ static struct loaded_module *loaded_check(struct conf *conf, const struct conf_n
 }
 
 /*
- * Where the object may be: the name as it is written, below the prefix; and the file of that name
- * in the folder of our own modules, if the first is not there or is nginx's. So "modules/X.so"
- * means our module X, whatever the prefix is and others who have put modules below it.
+ * Where the object may be: the path as written, below the prefix; or the file of that name in the
+ * directory of our own modules, if the first does not exist or is a module of nginx. So
+ * "modules/X.so" means our module X, whatever the prefix is and whatever other modules are below
+ * it.
  */
 enum { OBJECT_PLACES = 2 };
 
@@ -181,8 +181,8 @@ static void list_objects(const struct conf *conf, struct str path,
     objects[1] = fs_full_name(conf->arena, usual, file);
 }
 
-/* Opens the object, or finds it open; NULL: it was skipped, or conf_error said what is wrong, and
- * *is_good is false. */
+/* Opens the object, or finds it open. NULL: it was skipped; or there was a conf_error, and *is_good
+ * is false. */
 static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
                                          const struct str objects[OBJECT_PLACES], bool *is_good)
 {
@@ -248,7 +248,7 @@ bool module_load(struct conf *conf, const struct conf_node *node, struct str pat
     return true;
 }
 
-/* A word of a module's name that tells it from others. */
+/* Is it a part of a module's name that distinguishes it from other modules? */
 static bool is_telling(struct str word)
 {
     static const char *const usual[] = {"ngx", "http", "stream", "mail", "filter", "module"};
@@ -324,7 +324,7 @@ static bool is_used(const struct module *const *modules, const struct module *mo
     return *modules != NULL;
 }
 
-/* Tables by number; that of a module which this reading does not have is left empty. */
+/* Tables by number; the table of a module that this reading does not have is left empty. */
 static void lay_out_tables(struct conf *conf, const struct module *const *modules)
 {
     conf->tables = arena_array(conf->arena, tables.count + 1, sizeof(*conf->tables));
@@ -364,8 +364,7 @@ static bool is_listed(const struct module *const *modules, const char *name)
     return *modules != NULL;
 }
 
-/* The folder of the program that runs, with a slash at the end; empty when the system does not say.
- */
+/* The directory of the running program, with a slash at the end; empty when it is not known. */
 static struct str program_folder(struct arena *arena)
 {
     char *path = arena_text(arena, PATH_MAX);
@@ -376,8 +375,8 @@ static struct str program_folder(struct arena *arena)
     return slash == NULL ? STR_NONE : str_from(path, slash + 1);
 }
 
-/* Is the object of a module that was built as one in the default directory, or, before the
- * installation, beside the program? */
+/* Is the object of a loadable module in the default directory or, before the installation, beside
+ * the program? */
 static bool is_object_there(struct generation *generation, const char *name)
 {
     struct arena *arena = &generation->arena;

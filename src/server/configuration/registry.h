@@ -10,20 +10,20 @@
 #include "server/generation.h"
 
 /*
- * Linked modules and those that load_module and dso of the tree name: sets generation->modules and
- * conf->tables. A table has one index for the life of the process, whatever is loaded or left out
- * by a later reading: requests of an older generation find their settings by it. False after
- * messages.
+ * Collects the linked modules and those that load_module and dso of the tree name: sets
+ * generation->modules and conf->tables. A table keeps its index for the life of the process,
+ * whatever a later reading loads or leaves out: requests of an older generation find their settings
+ * by it. False after messages.
  */
 bool registry_collect(struct conf *conf, struct generation *generation);
 
-/* The module that load_module named and could not load whose directive this may be, by the words of
- * both names; or empty. */
+/* The module that load_module named and could not load, and that may have this directive because
+ * their names share a word; or empty. */
 struct str registry_skipped(struct conf *conf, struct str directive);
 
 /*
- * Modules and tables as the configuration has them, for lists: nothing is applied, and a file that
- * cannot be read means the linked modules alone. To be freed by generation_free.
+ * Modules and tables of the configuration, for lists: nothing is applied, and if a file cannot be
+ * read, there are only the linked modules. To be freed by generation_free.
  */
 struct generation *registry_peek(void);
 

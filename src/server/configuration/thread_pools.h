@@ -7,10 +7,10 @@
 
 extern const struct directive_table thread_pool_table;
 
-/* struct thread_pool_settings, "default" among them, once the main level was applied. */
+/* struct thread_pool_settings, including "default". Call it after the main level was applied. */
 struct vec thread_pools_of(struct conf *conf);
 
-/* Are all pools there that generation_want_thread_pool was called for? False after a message. */
+/* Do all pools exist that generation_want_thread_pool was called for? False after a message. */
 bool thread_pools_check(struct generation *generation);
 
 #endif

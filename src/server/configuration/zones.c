@@ -1,4 +1,4 @@
-/* Zones of shared memory by name: taken over from one generation to the next. */
+/* Zones of shared memory by name, taken over from one generation to the next. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "base/shm.h"
 #include "server/configuration/generation_life.h"
 
-/* A zone and what keeps its memory: several generations of one process may share it. */
+/* A zone, and the use count of its memory: several generations of one process may share it. */
 struct zone_holder {
     struct zone zone;
     unsigned *uses;               /* of the memory, on the heap; NULL while there is none */
@@ -16,7 +16,7 @@ struct zone_holder {
 
 enum { ZONE_PAGES_LEAST = 8 };
 
-/* The generation that is in force while its successor is read. */
+/* The running generation while its successor is read. */
 static struct generation *inherited_from;
 
 void generation_inherit_zones(struct generation *old)
@@ -39,7 +39,7 @@ static struct zone_holder *holder_of(struct zone *zone)
     return (struct zone_holder *) zone;
 }
 
-/* Memory of the same zone of the generation in force. */
+/* Takes over the memory of the same zone of the running generation. */
 static bool take_over_memory(struct zone_holder *holder)
 {
     struct zone *zone = &holder->zone;
@@ -85,7 +85,8 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
     struct zone *zone = zone_find(generation, name);
 
     if (generation == generation_now) {
-        return NULL; /* of a text that came later: processes could not share it any more */
+        return NULL; /* the configuration is running: processes could not share a new zone any more
+                      */
     }
     if (zone == NULL) {
         struct zone_holder *holder = arena_new(&generation->arena, struct zone_holder);
@@ -117,7 +118,7 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
     return zone;
 }
 
-/* The directive that named a zone which nothing defines. */
+/* Names the directive that referred to a zone which nothing defines. */
 static void say_where(const struct zone_holder *holder)
 {
     const struct conf_node *node = holder->node;

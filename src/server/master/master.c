@@ -29,8 +29,8 @@
 #include "server/process/signals.h"
 #include "server/process/title.h"
 
-/* KILL once the delay is over this. With sanitizers leaks are looked for at the end of a process,
- * which takes long on a busy machine. */
+/* KILL follows when the delay exceeds this. With sanitizers a process checks for leaks when it
+ * ends, which takes long on a busy machine. */
 #ifdef WITH_SANITIZER
 #define ESCALATE_LAST_MS 4000
 #else
@@ -38,18 +38,19 @@
 #endif
 
 enum {
-    ESCALATE_FIRST_MS = 50, /* TERM again after this, doubled each time */
-    YOUNG_MS = 1000,        /* a worker that dies sooner is respawned a little later */
+    ESCALATE_FIRST_MS = 50, /* TERM is sent again after this, doubled each time */
+    YOUNG_MS = 1000,        /* a worker that dies sooner is respawned with a delay */
     YOUNG_DELAY_MS = 100,
-    UPGRADE_LOOK_MS = 500,   /* does the older master still live? */
-    OTHER_MASTER_MS = 10000, /* for a new binary to accept, before our workers quit all the same */
+    UPGRADE_LOOK_MS = 500, /* how often to check whether the older master still runs */
+    OTHER_MASTER_MS =
+        10000, /* how long our workers wait for those of a new binary before they quit */
     FATAL_STATUS = 2,
 };
 
 struct master master;
 static int signal_fd = -1;
-static uint64_t look_at_ms;         /* next look at the shards */
-static uint64_t upgrade_look_at_ms; /* next look at the older master; 0 = there is none */
+static uint64_t look_at_ms;         /* next check of the shards */
+static uint64_t upgrade_look_at_ms; /* next check of the older master; 0 = there is none */
 
 void master_set_pid_path(struct str path)
 {
@@ -77,7 +78,8 @@ static void command_all(enum channel_type type)
     }
 }
 
-/* Their idle connections go to the workers of the other master, where there is one. */
+/* Asks all workers to quit. Their idle connections go to the workers of the other master, if there
+   is one. */
 static void quit_all(void)
 {
     list_each(item, &processes) {
@@ -103,8 +105,8 @@ static void kill_all(void)
 /* ---- signals */
 
 /*
- * systemd gets a message that the service ends, but not by one of two masters that leaves it to the
- * other: it would wait for the other's end, and kill it at last.
+ * Reports to systemd that the service ends. A master that leaves the service to another one does
+ * not report it: systemd would wait for the other one's end, and finally kill it.
  */
 static void tell_end(void)
 {
@@ -139,7 +141,7 @@ static void escalate(void)
     master.escalate_at_ms = clock_now.now_ms + master.escalate_delay_ms;
 }
 
-/* What waits until the other master's workers accept, but no longer than until_ms. */
+/* A quit that waits until the other master's workers accept, but not beyond until_ms. */
 static struct {
     void (*run)(void);
     uint64_t until_ms;
@@ -155,7 +157,7 @@ static bool postpone(void (*run)(void))
     if (postponed.run == NULL) {
         postponed.until_ms = clock_now.now_ms + OTHER_MASTER_MS;
     }
-    if (postponed.run != master_quit) { /* which does all that a WINCH after it asks for */
+    if (postponed.run != master_quit) { /* includes all that a later WINCH does */
         postponed.run = run;
     }
     return clock_now.now_ms < postponed.until_ms;
@@ -171,8 +173,8 @@ static void master_quit(void)
     }
 }
 
-/* The service accepts for a while yet, where the configuration says so and no other master
- * continues it. */
+/* QUIT. The service continues to accept for `shutdown_delay`, unless another master continues it.
+ */
 static void begin_to_quit(void)
 {
     uint64_t delay_ms = master.generation->core->shutdown_delay_ms;
@@ -209,7 +211,7 @@ static void run_postponed(void)
 {
     void (*run)(void) = postponed.run;
 
-    if (run == winch && other_master_fd() < 0) { /* the new binary has ended: ours stay */
+    if (run == winch && other_master_fd() < 0) { /* the new binary has ended: our workers stay */
         postponed.run = NULL;
     } else if (run != NULL &&
                (!other_master_is_starting() || clock_now.now_ms >= postponed.until_ms)) {
@@ -218,7 +220,7 @@ static void run_postponed(void)
     }
 }
 
-/* A second binary is ours or we are one: then there is no third. */
+/* There is a second binary already, or we are it: a third one is refused. */
 static bool upgrade_is_refused(void)
 {
     return process_new_binary() != NULL || (server.is_upgrade && getppid() == server.parent);
@@ -418,7 +420,7 @@ static void take_messages(struct process *process)
             close(fd);
         }
         if (result == CHANNEL_CLOSED) {
-            close(process->channel); /* it ends: SIGCHLD tells the rest */
+            close(process->channel); /* the process is ending: SIGCHLD follows */
             process->channel = -1;
             return;
         }
@@ -489,9 +491,9 @@ static void respawn_due(void)
 }
 
 /*
- * The older master has ended, and systemd is our parent now. It asks whose child the main process
- * is when it changes, not later, and kills one that is not its own at once where it should stop it
- * gently. So it changes twice.
+ * The older master has ended, and systemd is our parent now. systemd checks whose child the main
+ * process is only when that changes; a main process that is not its child is killed at once where
+ * it should be stopped gracefully. So the main process is changed twice.
  */
 static void tell_adopted(void)
 {
@@ -503,7 +505,7 @@ static void tell_adopted(void)
     }
 }
 
-/* When the older master has ended: sockets that only it wanted can go. */
+/* Checks whether the older master has ended: then sockets that only it used can be closed. */
 static void look_at_older_master(void)
 {
     if (getppid() == server.parent) {
@@ -554,14 +556,14 @@ static void run_timers(void)
 
 /* ---- the loop */
 
-/* Waits for signals, messages and timers, and sees to them. */
+/* Waits for signals, messages and timers, and handles them. */
 static void master_turn(struct pollfd *fds, unsigned room)
 {
     int timeout_ms = wait_ms();
     unsigned count = 2;
 
     fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = shard_idle_fd(), .events = POLLIN}; /* -1 is passed over */
+    fds[1] = (struct pollfd){.fd = shard_idle_fd(), .events = POLLIN}; /* poll() ignores -1 */
     if (other_master_fd() >= 0) {
         fds[count++] = (struct pollfd){.fd = other_master_fd(), .events = POLLIN};
     }
@@ -584,7 +586,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
     run_timers();
 }
 
-/* Before the life of a worker: what is the master's alone. */
+/* In a new child, before the worker starts: closes what belongs to the master. */
 static void forked(void)
 {
     close(signal_fd);

@@ -92,8 +92,8 @@ bool master_is_waiting_for_workers(void)
     return false;
 }
 
-/* Listeners of the generation that goes which the next one does not have, or has with TLS or a
-   PROXY header that their parked connections did not begin with: these cannot be handed over. */
+/* Finds the listeners of the old generation that the next one does not have, or has with a
+   different use of TLS or of the PROXY header: their parked connections cannot be handed over. */
 static void find_gone(const struct generation *old, const struct generation *next)
 {
     unsigned number = 0;
@@ -128,7 +128,7 @@ static void tell_gone(struct process *process)
     }
 }
 
-/* One end of a pair of sockets goes to the successor, the other will go to the old worker; -1 =
+/* Gives the end of a socket pair for the old worker; the other end was sent to its successor. -1 =
  * none. */
 static int open_handover(const struct process *old)
 {
@@ -148,7 +148,8 @@ static int open_handover(const struct process *old)
     return ends[1];
 }
 
-/* Those of even older generations are asked again: their successor of then goes as well. */
+/* Asks a worker of an older generation to quit. Those of even older generations are asked again:
+   the successor that they know quits as well. */
 static void dismiss(struct process *old)
 {
     if (old->role != WORKER_SERVES) {
@@ -188,7 +189,7 @@ void master_switch(void)
     notify_ready();
 }
 
-/* The pid file may have another name now. */
+/* Moves the pid file if its name has changed. */
 static void move_pid_file(const struct generation *next)
 {
     struct str path = next->core->pid_path;
@@ -219,7 +220,7 @@ void master_change(enum change change)
         log_error(log_main, 0, "a new binary runs: the configuration is not rolled back");
         return;
     }
-    /* While a new binary runs, the old one only gets its workers back. */
+    /* While a new binary runs, a HUP to the old one only starts its workers again. */
     if (process_new_binary() != NULL) {
         master.has_stopped_workers = false;
         master_start_workers();

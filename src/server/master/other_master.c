@@ -1,6 +1,6 @@
-/* Messages between two masters. Each names the listeners that its workers serve, and sends
- * descriptors of pairs of sockets: one end goes to a worker of the other master, the other end to a
- * worker that quits. */
+/* Messages between two masters. Each announces the listeners that its workers serve, and sends one
+ * end of a socket pair for a worker of the other master; the other end goes to its own worker that
+ * quits. */
 #define _GNU_SOURCE
 #include "server/master/other_master.h"
 
@@ -24,15 +24,15 @@
 
 enum {
     SERVED_MOST = 1024
-}; /* listeners; connections of others stay with their worker until the next answer */
+}; /* listeners; connections of further listeners stay with their worker until the next response */
 #define NOT_YET UINT32_MAX
 
 static struct {
     int fd;            /* the channel */
-    int child;         /* the end of the channel that a new binary gets; -1 once it has it */
-    bool is_ours;      /* it understands what we send */
-    uint32_t to_serve; /* listeners that it announces; NOT_YET: its workers do not accept */
-    uint32_t served[SERVED_MOST]; /* what listener_print gives */
+    int child;         /* the end of the channel for a new binary; -1 once it has it */
+    bool is_ours;      /* it understands our messages */
+    uint32_t to_serve; /* listeners that it announces; NOT_YET: its workers do not accept yet */
+    uint32_t served[SERVED_MOST]; /* values of listener_print */
     unsigned served_count;
 } other = {.fd = -1, .child = -1};
 
@@ -82,7 +82,7 @@ void other_master_forked(void)
     }
 }
 
-/* The number may be of anything: the environment is not ours. */
+/* The number may refer to any descriptor: the environment is not under our control. */
 static bool is_channel(int fd)
 {
     int type = 0, domain = 0;
@@ -92,7 +92,7 @@ static bool is_channel(int fd)
            getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-/* This program understands what the other one sends, and so many listeners follow. */
+/* Announces that this program understands the messages, and how many listeners follow. */
 static bool say_hello(uint32_t to_serve)
 {
     const struct channel_message message = {.type = CHANNEL_READY,
@@ -116,8 +116,8 @@ void other_master_inherit(void)
 
 /* ---- who serves what */
 
-/* A listener as the other master knows it as well: its address, and what a connection begins with.
- */
+/* Identifies a listener for both masters: a hash of its address and of what its connections begin
+   with (TLS, PROXY). */
 static uint32_t listener_print(const struct listener *listener)
 {
     const struct addr *addr = &listener->addr;
@@ -170,8 +170,8 @@ void other_master_send_mailboxes(void)
     }
 }
 
-/* A worker of the other master can be given datagrams. Workers that start from now on know it by
- * this table. */
+/* Takes the mailbox of a worker of the other master, and passes it to our workers, which can send
+ * datagrams to it then. Workers that start later have it in their copy of this table. */
 static void take_mailbox(uint32_t number, int fd)
 {
     const struct channel_message message = {.type = CHANNEL_MAILBOX, .slot = number};
@@ -214,7 +214,7 @@ bool other_master_replaces(struct process *process)
         process_command(process, CHANNEL_REPLACED, -1);
         return true;
     }
-    if (process->is_leaving) { /* its connections have gone to where they can */
+    if (process->is_leaving) { /* its connections were handed over where that was possible */
         process_command(process, CHANNEL_UPGRADED, -1);
         return true;
     }
@@ -236,7 +236,7 @@ bool other_master_replaces(struct process *process)
     return is_sent;
 }
 
-/* A worker of the other master sends what it has to one of ours. */
+/* A worker of the other master hands its connections over to one of ours. */
 static void take_handover(unsigned slot, int fd)
 {
     const struct channel_message message = {.type = CHANNEL_HANDOVER};
@@ -245,7 +245,8 @@ static void take_handover(unsigned slot, int fd)
 
     if (fd >= 0 && worker != NULL && worker->is_ready) {
         process_tell(worker, &message, fd);
-    } /* else it sees that nobody is there, and keeps them until the next answer */
+    } /* otherwise the sender sees that the socket is closed, and keeps them until the next response
+       */
 }
 
 static void other_master_take(const struct channel_message *message, int fd)

@@ -1,5 +1,5 @@
-/* The other one of two masters, between USR2 and the end of one of them: idle connections go over
- * to its workers. Private to this folder. */
+/* The other one of two masters, between USR2 and the end of one of them: idle connections are
+ * handed over to its workers. Private to this folder. */
 #ifndef SERVER_MASTER_OTHER_MASTER_H
 #define SERVER_MASTER_OTHER_MASTER_H
 
@@ -8,28 +8,30 @@
 #include "base/arena.h"
 #include "server/master/process.h"
 
-/* Before a new binary starts: a socket for it. Gives its variable of the environment, or NULL with
+/* Before a new binary starts: opens a channel for it. Gives its environment variable, or NULL with
  * a line in the log. */
 char *other_master_open(struct arena *arena);
 /* In the child, before execve(); in the parent, after fork(). */
 void other_master_keep_open(void);
 void other_master_forked(void);
-/* At the start of a binary that an older one has started: from now on requests of kept connections
- * are not lost. */
+/* At the start of a binary that an older one has started: from now on the older master waits for
+ * our workers, so that requests on keep-alive connections are not lost. */
 void other_master_inherit(void);
 
-/* For poll(); -1 = there is no other master, or it is none of ours. */
+/* For poll(); -1 = there is no other master, or it is a different program. */
 int other_master_fd(void);
 void other_master_take_messages(void);
-/* Its workers may pass datagrams to ours, which are about to start (net/datagram/binaries.h). */
+/* Sends the mailboxes of our workers, which are about to start, so that the other master's workers
+   may pass datagrams to them (net/datagram/binaries.h). */
 void other_master_send_mailboxes(void);
-/* Our workers accept: the other master may send what its workers have. */
+/* Our workers accept: the other master may hand over connections. */
 void other_master_announce(void);
-/* It is one of ours, and its workers do not accept yet: nobody could take what ours have. */
+/* The other master runs this program, and its workers do not accept yet: they cannot take
+   connections from ours. */
 bool other_master_is_starting(void);
 /*
- * Asks a worker to quit, and to hand its idle connections to one of the other master's. False:
- * there is none that takes them, nothing was sent.
+ * Asks a worker to quit, and to hand its idle connections over to a worker of the other master.
+ * False: there is none that takes them, nothing was sent.
  */
 bool other_master_replaces(struct process *process);
 

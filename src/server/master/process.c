@@ -50,14 +50,15 @@ void process_free(struct process *process)
     free(process);
 }
 
-/* The child's life. Everything of the master's is given back at its end, so that leaks show. */
+/* The child runs this and ends. Frees all memory of the master at its end, so that leak checks
+   work. */
 static _Noreturn void run_child(const struct worker_start *start)
 {
     process_forked();
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, node);
 
-        process->cell = CELL_NONE; /* others use it */
+        process->cell = CELL_NONE; /* the cell belongs to another process */
         process_free(process);
     }
     log_pipes_write_only(start->generation);

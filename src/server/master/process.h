@@ -12,14 +12,14 @@
 
 enum process_kind { PROCESS_WORKER, PROCESS_NEW_BINARY };
 
-/* One child; in the master's list until it was waited for. */
+/* One child; in the master's list until waitpid() has returned it. */
 struct process {
     struct list node;
     enum process_kind kind;
     enum worker_role role; /* of a worker */
     pid_t pid;
-    unsigned slot;       /* by its role: worker_role_of */
-    unsigned generation; /* its number */
+    unsigned slot;       /* determines the role of a worker: worker_role_of */
+    unsigned generation; /* number of its generation */
     uint32_t cell;       /* CELL_NONE for a new binary */
     int channel;         /* our end; -1 = none */
     bool is_ready;       /* it accepts */
@@ -35,30 +35,32 @@ const char *process_name(const struct process *process);
 /* Forks the worker of a slot; in the child this does not return. NULL after a message. */
 struct process *process_start(struct generation *generation, unsigned slot);
 
-/* Adds a child that was started otherwise. */
+/* Adds a child that was started by other code. */
 struct process *process_add(enum process_kind kind, pid_t pid);
 
 struct process *process_find(pid_t pid);
 
-/* The worker of this slot and generation that was not asked to end, or NULL. */
+/* The worker of this slot and generation, unless it was asked to end; or NULL. */
 struct process *process_of_slot(unsigned generation, unsigned slot);
 
-/* The new binary that runs, or NULL. */
+/* The running new binary, or NULL. */
 struct process *process_new_binary(void);
 
-/* Workers of all roles that live. */
+/* Number of running workers, of all roles. */
 unsigned process_count(void);
 
-/* Sends a message, with a copy of fd if it is not -1. False when it cannot take one now. */
+/* Sends a message, with a copy of fd unless it is -1. False when the process cannot receive one
+   now. */
 bool process_tell(struct process *process, const struct channel_message *message, int fd);
 
-/* Quits, terminates or reopens its logs: by message or, when it takes none, by signal. */
+/* Asks the process to quit, terminate or reopen its logs: by message or, when that fails, by
+   signal. */
 void process_command(struct process *process, enum channel_type type, int fd);
 
-/* It has ended: gives its cell and channel back. */
+/* The process has ended: frees it, its cell and its channel. */
 void process_free(struct process *process);
 
-/* Called in a child right after the fork, before anything else: the master's own things are closed.
+/* Called in a child right after the fork, before anything else: closes what belongs to the master.
    Set by the master. */
 extern void (*process_forked)(void);
 

@@ -1,10 +1,12 @@
 /*
- * The master's care for the shards. Rules, by the numbers of docs/architecture.md:
- *   3. a slot that is not wanted any more gets no new connection, a survivor empties it, then it is
- *      closed, from the top;
- *   5. connections that a blocked worker was woken for are shown to others, and that is logged. New
- * clients of QUIC, which only the worker of their slot reads, come to another worker once that was
- * logged.
+ * The master's policy for the shards: shrinking and blocked workers, as docs/architecture.md
+ * describes them.
+ *   - A slot that is not used any more gets no new connections, a survivor empties it, then it is
+ *     closed, from the top.
+ *   - Connections that wait for a blocked worker are shown to other workers, and a worker that
+ * stays blocked is logged.
+ *   - New clients of QUIC, whose datagrams only the worker of their slot reads, go to another
+ * worker after that was logged.
  */
 #include "server/master/shard_care.h"
 
@@ -26,40 +28,41 @@
 
 enum {
     LOOKS_UNTIL_STUCK = 20,
-    LOOKS_UNTIL_REST = 4, /* that saw no new connection, and nothing to do */
+    LOOKS_UNTIL_REST = 4, /* checks without a new connection and with nothing to do */
     NOBODY = -1,
 };
-/* A worker whose loop turned in the last look but one takes what waits by itself. */
+/* If a worker of the group has turned its loop within this time, the group takes waiting
+   connections without help. */
 #define LOOK_NS (UINT64_C(1000000) * SHARD_LOOK_MS)
 
-/* A slot that is retired: its socket, which a survivor empties. */
+/* The socket of a retired slot, which a survivor empties. */
 struct adoption {
     struct adoption *next;
     struct shard_set *set;
     unsigned slot;
-    pid_t by;     /* 0: nobody could take it yet */
+    pid_t by;     /* 0: no worker could take it yet */
     bool is_done; /* empty, and the survivor has closed its copy */
 };
 
-/* What the looks saw of one slot. */
+/* What the checks found out about one slot. */
 struct slot_watch {
-    uint64_t turns; /* of its worker, at the last look */
+    uint64_t turns; /* of its worker, at the last check */
     uint64_t taken; /* connections that siblings had taken from it by then */
     pid_t pid;      /* of that worker, once it accepts */
-    unsigned looks; /* that saw no turn since it was poked; 0 = it was not */
-    bool is_stuck;  /* the log says so */
+    unsigned looks; /* checks without a turn since it was poked; 0 = it was not poked */
+    bool is_stuck;  /* this was logged */
 };
 
 static struct adoption *adoptions;
 static struct slot_watch *watches; /* by slot */
 static unsigned watch_count;
-static unsigned quiet_looks;     /* running */
-static uint64_t accepted_before; /* connections of all slots, at the last look */
+static unsigned quiet_looks;     /* in succession */
+static uint64_t accepted_before; /* connections of all slots, at the last check */
 
-/* ---- small questions */
+/* ---- helpers */
 
-/* The listener's number in its generation, as messages to workers name it; false = none has the
- * set. */
+/* The listener's number in its generation, which identifies it in messages to workers; false = no
+ * listener has the set. */
 static bool number_of(const struct generation *generation, const struct shard_set *set,
                       uint32_t *number)
 {
@@ -79,7 +82,8 @@ static bool is_stuck(unsigned slot)
     return slot < watch_count && watches[slot].is_stuck;
 }
 
-/* A worker that can take what slot `slot` cannot: counted from the one that is its turn. */
+/* A worker that takes over for slot `slot`: the next one, modulo the number of slots, that is ready
+   and not stuck. */
 static struct process *survivor_for(const struct generation *generation, unsigned slot)
 {
     for (unsigned i = 0; i < generation->slots; i++) {
@@ -135,7 +139,7 @@ static void adoption_free(struct adoption *adoption)
     free(adoption);
 }
 
-/* Hands the socket to a survivor, if there is one; else a later settle tries again. */
+/* Hands the socket to a survivor, if there is one; otherwise a later check tries again. */
 static void adoption_place(const struct generation *generation, struct adoption *adoption)
 {
     struct process *survivor = survivor_for(generation, adoption->slot);
@@ -147,7 +151,7 @@ static void adoption_place(const struct generation *generation, struct adoption 
     }
 }
 
-/* Nobody has it from now on. */
+/* Takes the socket back: no worker empties it from now on. */
 static void adoption_recall(const struct generation *generation, struct adoption *adoption)
 {
     struct process *process = adoption->by == 0 ? NULL : process_find(adoption->by);
@@ -179,8 +183,8 @@ static void steer(struct shard_set *set)
     }
 }
 
-/* Slots beyond what is wanted: each needs somebody who empties it. As long as there is another
- * master, its workers may want them; ours only lend a hand. */
+/* Finds a survivor for each slot beyond the wanted number. While there is another master, its
+ * workers may use these slots, so nothing is retired. */
 static void retire_slots(const struct generation *generation, struct shard_set *set)
 {
     if (another_master_lives()) {
@@ -198,7 +202,7 @@ static void retire_slots(const struct generation *generation, struct shard_set *
     }
 }
 
-/* Slots that are wanted again are served by their own workers. */
+/* Slots that are used again are served by their own workers. */
 static void unretire_slots(const struct generation *generation, struct shard_set *set)
 {
     for (unsigned slot = 0; slot < set->wanted; slot++) {
@@ -210,9 +214,9 @@ static void unretire_slots(const struct generation *generation, struct shard_set
     }
 }
 
-/* ---- sets whose clients another listener serves */
+/* ---- sets whose clients are served by another listener */
 
-/* A connection that came to a set which leaves: a worker serves it, once one is ready. */
+/* Passes a connection from a set that is being closed to a worker. False: no worker is ready. */
 static bool pass_on(int fd, const struct addr *local, void *arg)
 {
     static unsigned turn;
@@ -235,7 +239,7 @@ static bool pass_on(int fd, const struct addr *local, void *arg)
     return false;
 }
 
-/* A set that nobody wants; its adoptions end with it. */
+/* Closes a set that no listener uses; its adoptions end with it. */
 static void close_set(const struct generation *generation, struct shard_set *set)
 {
     for (unsigned slot = 0; slot < set->count; slot++) {
@@ -248,7 +252,7 @@ static void close_set(const struct generation *generation, struct shard_set *set
     shard_set_end(set, generation->listeners);
 }
 
-/* Something has changed: the looks begin again. */
+/* Something has changed: the checks start again. */
 static void look_again(void)
 {
     quiet_looks = 0;
@@ -279,7 +283,7 @@ void shard_care_restart(void)
     look_again();
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (!adoption->is_done) {
-            adoption->by = 0; /* its worker ends; a new one takes over */
+            adoption->by = 0; /* its worker is quitting; another one takes over */
         }
     }
     free(watches);
@@ -287,7 +291,7 @@ void shard_care_restart(void)
     watch_count = 0;
 }
 
-/* Closes what is empty, from the top: the kernel numbers the group by the order of listen. */
+/* Closes empty slots, from the top: the kernel numbers the group in the order of listen(). */
 static void close_retired(struct shard_set *set)
 {
     while (set->count > set->wanted) {
@@ -298,7 +302,8 @@ static void close_retired(struct shard_set *set)
             return;
         }
         adoption_free(adoption);
-        /* A stopped worker of an older generation may hold a copy: the group must not keep it. */
+        /* A stopped worker of an older generation may have a copy of the descriptor; shutdown()
+           removes the socket from the group nevertheless. */
         shutdown(set->fds[slot], SHUT_RDWR);
         shard_close_top(set);
         shard_top_retired(set, slot, log_main);
@@ -336,9 +341,9 @@ void shard_care_process_gone(struct generation *generation, const struct process
     }
 }
 
-/* ---- workers that do not turn */
+/* ---- workers that are blocked */
 
-/* Only the worker of its slot reads a socket of the set, and others can take what it does not. */
+/* A set of QUIC: only the worker of a slot reads its socket, but others can serve the clients. */
 static bool is_quic(const struct shard_set *set)
 {
     return set->options.is_datagram && set->options.has_ids;
@@ -371,7 +376,7 @@ static bool has_waiting(unsigned slot)
     return count != 0 && poll(fds, count, 0) > 0;
 }
 
-/* A worker that watches the slot's sockets, too, and sleeps, or at least exists; NULL = none. */
+/* A worker that watches the slot's sockets as well: one that sleeps, if possible; NULL = none. */
 static struct process *helper_for(const struct generation *generation, unsigned slot)
 {
     struct process *helper = NULL;
@@ -394,8 +399,9 @@ static struct process *helper_for(const struct generation *generation, unsigned 
 }
 
 /*
- * Those that accept do not take what waits there: they may stand still, or have no room. All that
- * stand by accept now; where none does, one that sleeps is shown what waits.
+ * The workers that accept do not take what waits there: they may be blocked, or at their limits.
+ * All workers that stand by accept now; if none does, one that sleeps is shown the waiting
+ * connections.
  */
 static void show_waiting(const struct generation *generation, unsigned slot)
 {
@@ -417,7 +423,7 @@ static void show_waiting(const struct generation *generation, unsigned slot)
     }
 }
 
-/* What this worker has adopted goes to others. */
+/* Passes the adopted sockets of this worker to others. */
 static void replace_adopter(const struct generation *generation, pid_t pid)
 {
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
@@ -428,8 +434,8 @@ static void replace_adopter(const struct generation *generation, pid_t pid)
     }
 }
 
-/* Another worker reads the datagrams of QUIC that wait: it serves new clients, and passes on the
- * rest. */
+/* Lets another worker read the QUIC datagrams that wait: it serves new clients, and passes the
+ * other datagrams on. */
 static void lend_datagrams(const struct generation *generation, unsigned slot)
 {
     struct process *survivor = survivor_for(generation, slot);
@@ -443,7 +449,7 @@ static void lend_datagrams(const struct generation *generation, unsigned slot)
     }
 }
 
-/* Others do what it should: is it alive? A worker that only sleeps turns when it is poked. */
+/* Other workers do its work: is it alive? A worker that only sleeps turns when it is poked. */
 static void poke(struct process *process, struct slot_watch *watch)
 {
     const struct channel_message message = {.type = CHANNEL_TURN};
@@ -452,7 +458,7 @@ static void poke(struct process *process, struct slot_watch *watch)
     process_tell(process, &message, NOBODY);
 }
 
-/* It turned since the last look. */
+/* It has turned since the last check. */
 static void has_turned(struct slot_watch *watch)
 {
     if (watch->is_stuck) {
@@ -462,7 +468,7 @@ static void has_turned(struct slot_watch *watch)
     watch->is_stuck = false;
 }
 
-/* Gives whether the next look would see the same, if no connection comes. */
+/* True if the next check would find the same, unless a connection comes. */
 static bool look_at_slot(const struct generation *generation, unsigned slot)
 {
     struct slot_watch *watch = &watches[slot];
@@ -517,7 +523,7 @@ static bool was_accepted(const struct generation *generation)
     return accepted_before != before;
 }
 
-/* After some looks with nothing to do the master rests until a connection comes, or something
+/* After some checks with nothing to do the master sleeps until a connection comes, or something
  * changes. */
 static void rest_if_quiet(const struct generation *generation, bool is_quiet)
 {
@@ -544,7 +550,7 @@ void shard_care_look(struct generation *generation)
     for (unsigned slot = 0; slot < generation->slots; slot++) {
         is_quiet = look_at_slot(generation, slot) && is_quiet;
     }
-    /* What nobody could take before. */
+    /* Sockets that no worker could take before. */
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == 0 && !adoption->is_done) {
             adoption_place(generation, adoption);

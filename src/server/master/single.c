@@ -1,4 +1,5 @@
-/* `master_process off`: one process that obeys the master's signals and does the work. */
+/* `master_process off`: one process that handles the master's signals and does the work of a
+   worker. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,27 +29,29 @@
 
 enum {
     OLD_MOST = 16,
-    LEAVING_LOOK_MS = 25, /* at sockets that no configuration wants */
+    LEAVING_LOOK_MS = 25, /* how often sockets that no configuration uses are checked */
 };
 
-/* After QUIT clients get so long, where worker_shutdown_timeout does not say it: who runs one
- * process waits for its end. */
+/* How long clients have after QUIT, unless worker_shutdown_timeout is set: users who run a single
+ * process wait for its end. */
 #define QUIT_MS 1500
 
-/* Generations that connections and fibers may still belong to; freed when none is left. */
+/* Generations that connections and fibers may still use; freed when no connection and no fiber is
+   left. */
 static struct generation *old[OLD_MOST];
 static unsigned old_count;
 static bool must_end;
 static enum change next_change;
 static struct timer quit_timer;
 static struct timer drain_timer;    /* shutdown_delay */
-static struct timer programs_timer; /* a log program is started again */
+static struct timer programs_timer; /* restarts a log program */
 static struct timer leaving_timer;
 static struct timer return_timer; /* the configuration was not confirmed */
 
 static void return_due(struct timer *timer)
 {
-    if (change_due_ms() != 0 && next_change == CHANGE_NONE) { /* not confirmed since */
+    if (change_due_ms() != 0 &&
+        next_change == CHANGE_NONE) { /* it was not confirmed in the meantime */
         next_change = CHANGE_RETURN;
     }
 }
@@ -71,7 +74,7 @@ static void start_programs(void)
     }
 }
 
-/* What `env` names; the former one is of the former generation. */
+/* Sets the environment from `env`; the memory of the old one belongs to the old generation. */
 static void set_environment(struct generation *generation)
 {
     environ = environment_make(&generation->arena, &generation->core->environment,
@@ -93,7 +96,7 @@ static void quit_now(struct timer *timer)
     }
 }
 
-/* The first QUIT is obeyed after `shutdown_delay`, a second one at once. */
+/* The first QUIT takes effect after `shutdown_delay`, a second one at once. */
 static void begin_to_quit(void)
 {
     uint64_t delay_ms = generation_now->core->shutdown_delay_ms;
@@ -114,8 +117,8 @@ static void programs_due(struct timer *timer)
 }
 
 /*
- * Children are log programs, of which those of older generations end for good, and what modules
- * have started. Programs in a group of their own are left to the thread that waits for them.
+ * Children are log programs and programs of modules. Log programs of older generations are not
+ * restarted. Programs in a process group of their own are left to the thread that waits for them.
  */
 static void reap(void)
 {
@@ -178,7 +181,7 @@ static void free_old(void)
     }
 }
 
-/* A connection that came to a set which leaves. */
+/* Accepts a connection from a set that is being closed. */
 static bool take_accepted(int fd, const struct addr *local, void *arg)
 {
     struct listener *listener = listener_serving(generation_now->listeners, local);
@@ -200,7 +203,7 @@ static void look_at_leaving(struct timer *timer)
     }
 }
 
-/* Listening sockets that the generation in force does not want. */
+/* Closes listening sockets that the running generation does not use. */
 static void end_unwanted_sets(void)
 {
     for (struct shard_set *set = shard_sets(), *after; set != NULL; set = after) {
@@ -212,7 +215,7 @@ static void end_unwanted_sets(void)
     look_at_leaving(&leaving_timer);
 }
 
-/* New connections, and those that rest now, belong to the new generation. */
+/* New connections, and those that are idle now, move to the new generation. */
 static void take_over_connections(struct generation *next)
 {
     struct generation *former = generation_now;
@@ -263,7 +266,7 @@ static void free_old_if_unused(void)
 static bool is_done(void)
 {
     if (next_change != CHANGE_NONE && !worker_is_quitting && !must_end) {
-        free_old_if_unused(); /* the new one may open connections at once */
+        free_old_if_unused(); /* so that the new one can use all connections at once */
         change();
     }
     free_old_if_unused();

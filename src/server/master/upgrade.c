@@ -1,4 +1,4 @@
-/* USR2: another binary takes the listening sockets and starts beside this one. */
+/* USR2: starts another binary, which gets the listening sockets and runs beside this one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 #include "server/process/server.h"
 #include "server/process/signals.h"
 
-/* Room for the title of the new process. */
+/* Makes the environment longer, which gives space for the title of the new process. */
 #define SPARE                                                                                        \
     "SPARE=XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX" \
     "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX"
 
-/* In the child: what `env` names, the sockets, the channel to this master, what QUIC needs, and
- * where to report readiness. */
+/* In the child: the variables of `env`, the sockets, the channel to this master, what QUIC needs,
+ * and where to report readiness. */
 static char **make_environment(struct arena *arena, char *channel)
 {
     struct str list = shards_export(arena);
@@ -45,7 +45,8 @@ static char **make_environment(struct arena *arena, char *channel)
                             extra);
 }
 
-/* In the child of fork(). channel: other_master_open's variable for the environment, or NULL. */
+/* In the child of fork(). channel: the environment variable that other_master_open gave, or NULL.
+ */
 static _Noreturn void run_binary(char *channel)
 {
     struct arena arena;
@@ -61,7 +62,7 @@ static _Noreturn void run_binary(char *channel)
     _exit(2);
 }
 
-/* While two binaries run, the old one's pid file has this name ("nginx.pid.oldbin"). */
+/* While two binaries run, the pid file of the old one has this name ("nginx.pid.oldbin"). */
 static struct str old_name(struct arena *arena)
 {
     return pid_file_old_name(arena, master.generation->core->pid_path);
@@ -96,8 +97,8 @@ void master_upgrade(void)
     arena_free(&arena);
 }
 
-/* The new binary ended, or never started: this master gets its pid file and, after WINCH, its
- * workers back. */
+/* The new binary has ended, or never started: this master gets its pid file back and, after WINCH,
+ * starts its workers again. */
 void master_upgrade_over(void)
 {
     struct str path = master.generation->core->pid_path;

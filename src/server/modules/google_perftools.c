@@ -1,4 +1,4 @@
-/* ngx_google_perftools_module: where the CPU time of each worker goes, by gperftools' profiler. */
+/* ngx_google_perftools_module: profiles the CPU time of each worker with gperftools. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ struct perftools_settings {
 
 static struct settings_key perftools_key;
 
-/* The generation whose profile is being written in this process; NULL: none is. */
+/* The generation whose profile this process is writing; NULL: none. */
 static const struct generation *profiled;
 
 static const struct perftools_settings *google_perftools_settings_of(struct generation *generation)
@@ -23,8 +23,8 @@ static const struct perftools_settings *google_perftools_settings_of(struct gene
     return conf_settings(conf_main_scope(&generation->conf), &perftools_key);
 }
 
-/* With CPUPROFILE in the environment the library begins by itself, in the process that has loaded
- * it: that is the master. */
+/* With CPUPROFILE in the environment the library starts by itself, in the process that loads it:
+ * the master. It is stopped there. */
 static bool google_perftools_configured(struct conf *conf, struct generation *generation)
 {
     if (getenv("CPUPROFILE") != NULL) {

@@ -27,7 +27,7 @@ bool affinity_parse(struct str mask, cpu_set_t *out, char *bad)
     return true;
 }
 
-/* The n-th CPU of a set, counted round and round. */
+/* The n-th CPU of a set, modulo the size of the set. */
 static bool nth_cpu(const cpu_set_t *set, unsigned n, cpu_set_t *out)
 {
     int count = CPU_COUNT(set);

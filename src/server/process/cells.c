@@ -18,16 +18,16 @@ struct cell {
     char pad[64 - sizeof(struct loop_pulse)];
 };
 
-/* What all processes share. */
+/* What all processes of the service share. */
 struct shared {
     _Atomic uint64_t connection_serial;
     char pad[56];
-    _Atomic bool drains; /* hardly ever written */
+    _Atomic bool drains; /* rarely written */
     char pad1[63];
     _Atomic uint64_t fold_version; /* odd while a cell is being folded into `gone` */
     struct slot_counters gone;     /* totals of processes that have ended */
     char pad2[56];
-    _Atomic uint64_t used; /* cells that were ever used: the sum goes no further */
+    _Atomic uint64_t used; /* cells that were ever used: sums stop here */
     char pad3[56];
     struct cell cells[CELLS];
 };
@@ -35,9 +35,9 @@ struct shared {
 _Static_assert(sizeof(struct cell) % 64 == 0, "a cell fills whole cache lines");
 
 static struct shared *shared;
-static bool is_taken[CELLS]; /* the master's */
+static bool is_taken[CELLS]; /* of the master */
 
-static _Atomic bool drains_not; /* before there is shared memory */
+static _Atomic bool drains_not; /* used before the shared memory exists */
 
 struct slot_counters *counters_mine;
 _Atomic bool *service_drains = &drains_not;
@@ -68,7 +68,7 @@ uint32_t cell_take(void)
     return CELL_NONE;
 }
 
-/* A counter is raised plainly by the one process that it belongs to: it is read as it stands. */
+/* Only one process writes a counter, without atomics: one plain read is enough. */
 static uint64_t read_once(const volatile uint64_t *counter)
 {
     return *counter;
@@ -190,7 +190,7 @@ bool worker_counters(unsigned slot, struct slot_counters *out)
 
 void counters_sum(struct slot_counters *sum)
 {
-    if (shared == NULL) { /* programs that are no service */
+    if (shared == NULL) { /* programs that are not the service */
         memset(sum, 0, sizeof(*sum));
         return;
     }

@@ -16,11 +16,11 @@ bool cells_init(void);
 
 /*
  * A cell for a process that is about to start, cleared; CELL_NONE when all are in use. It belongs
- * to the process, not to its slot: an old and a new worker of one slot count side by side.
+ * to the process, not to its slot: an old and a new worker of one slot have separate cells.
  */
 uint32_t cell_take(void);
 
-/* The process is gone: its totals are kept, what was open in it is open no more. */
+/* The process has ended: its totals are kept, its gauges of open connections are dropped. */
 void cell_give_back(uint32_t cell);
 
 struct slot_counters *cell_counters(uint32_t cell);

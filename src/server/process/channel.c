@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Room for one descriptor, aligned as the kernel wants it. */
+/* Buffer for one descriptor, aligned as the kernel requires. */
 union control {
     struct cmsghdr header;
     char room[CMSG_SPACE(sizeof(int))];
@@ -41,7 +41,7 @@ bool channel_send(int channel, const struct channel_message *message, int fd)
     return n == (ssize_t) sizeof(*message);
 }
 
-/* The descriptor that came along, or -1. */
+/* The descriptor that came with the message, or -1. */
 static int take_descriptor(struct msghdr *header)
 {
     for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part != NULL;
@@ -84,7 +84,7 @@ enum channel_result channel_receive(int channel, struct channel_message *message
         if (n == (ssize_t) sizeof(*message)) {
             return CHANNEL_MESSAGE;
         }
-        if (*fd >= 0) { /* not of ours: drop it */
+        if (*fd >= 0) { /* not a message of ours: drop it */
             close(*fd);
             *fd = -1;
         }

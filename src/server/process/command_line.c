@@ -1,10 +1,10 @@
-/* The command line: letters, their values, and what is wrong with them. */
+/* The command line: options, their values, and errors in them. */
 #include "server/process/command_line.h"
 
 #include "base/parse.h"
 #include "config.h"
 
-/* Where a letter's value goes, and what the message calls it. */
+/* An option with a value: where the value goes, and what the message calls it. */
 struct valued_letter {
     char letter;
     const char *wanted;
@@ -66,7 +66,7 @@ static bool take_value(struct command_line *out, char letter, struct str value, 
     }
 }
 
-/* A letter without a value; false when there is none such. */
+/* An option without a value; false when there is no such option. */
 static bool take_flag(struct command_line *out, char letter)
 {
     switch (letter) {
@@ -101,7 +101,7 @@ static bool take_flag(struct command_line *out, char letter)
     }
 }
 
-/* A word that begins with "--"; false when it is none of ours. */
+/* An argument that begins with "--"; false when it is unknown. */
 static bool take_long(struct command_line *out, struct str word)
 {
     struct str value = word;

@@ -15,7 +15,7 @@
 #define PATH_BYTES 512
 #define FILE_BYTES (PATH_BYTES + 32)
 
-/* A file as a text; false = it is not there. */
+/* Reads a file into `text`. False = it does not exist or is empty. */
 static bool cpu_quota_read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -64,7 +64,7 @@ static unsigned quota_1(const char *folder)
                : UINT_MAX;
 }
 
-/* The least quota of a group and of those above it, up to the root of its tree. */
+/* The lowest quota of a group and of its parents, up to the root of its tree. */
 static unsigned least_quota(const char *tree, const char *group,
                             unsigned (*quota_of)(const char *folder))
 {

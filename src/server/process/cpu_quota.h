@@ -3,10 +3,10 @@
 #define SERVER_PROCESS_CPU_QUOTA_H
 
 /*
- * CPUs that the process may use by the quota of its control group and of those above it (cpu.max of
+ * CPUs that the process may use by the quotas of its control group and of its parents (cpu.max of
  * version 2, cpu.cfs_quota_us of version 1), rounded up, at least 1; UINT_MAX = no quota, or
- * unknown. groups: "/proc/self/cgroup"; root: "/sys/fs/cgroup". In a container both may be those of
- * the container: then its own group is at the root.
+ * unknown. groups: "/proc/self/cgroup"; root: "/sys/fs/cgroup". In a container both may show the
+ * container's view: then its own group is the root.
  */
 unsigned cpu_quota(const char *groups, const char *root);
 

@@ -13,7 +13,8 @@ static void environment_add(struct vec *list, struct arena *arena, char *variabl
     *vec_add(list, arena, char *) = variable;
 }
 
-/* One `env`: with a value as it is, else what the variable was at start, if it was. */
+/* Adds one `env`: with its value if it has one, else with the value that the variable had at start,
+   if it was set. */
 static void add_named(struct vec *list, struct arena *arena, struct str name, char *const *at_start)
 {
     const char *equals = str_find_char(name, '=');

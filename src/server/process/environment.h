@@ -6,9 +6,9 @@
 #include "base/str.h"
 
 /*
- * What `env` names (struct str, "NAME" or "NAME=VALUE"), from the environment at start, and TZ.
- * More strings may be added by `extra`, NULL-ended or NULL. A NULL-ended array for environ or
- * execve.
+ * The variables that `env` names (struct str, "NAME" or "NAME=VALUE") with their values from the
+ * environment at start, and TZ. `extra` adds strings, NULL-ended or NULL. Gives a NULL-ended array
+ * for environ or execve.
  */
 char **environment_make(struct arena *arena, const struct vec *names, char *const *at_start,
                         char *const *extra);

@@ -1,4 +1,4 @@
-/* The file in memory that a new binary reads once. */
+/* The file in memory that a new binary reads once at its start. */
 #define _GNU_SOURCE
 #include "server/process/handed_down.h"
 
@@ -26,7 +26,7 @@ struct head {
     unsigned char key[QUIC_RANDOM_KEY_SIZE];
 };
 
-/* Follows the head as often as there is room. */
+/* As many entries as the file has bytes for follow the head. */
 struct entry {
     uint32_t number;
     int32_t fd;
@@ -40,7 +40,7 @@ static void add_entry(uint32_t number, int fd, void *arg)
     buf_append(arg, (struct str){(const char *) &entry, sizeof(entry)});
 }
 
-/* -1 with errno. Is read from its beginning. */
+/* Gives a file in memory with these bytes, at offset 0; -1 with errno. */
 static int file_of(struct str bytes)
 {
     int fd = memfd_create("quic", 0);
@@ -74,7 +74,7 @@ char *handed_down_make(struct arena *arena)
     return (char *) arena_printf(arena, VARIABLE "=%d", fd).data;
 }
 
-/* The number may be of anything: the environment is not ours. */
+/* The number may refer to any descriptor: the environment is not under our control. */
 static bool is_file_in_memory(int fd, size_t *size)
 {
     struct stat facts;
@@ -95,8 +95,8 @@ static bool has_option(int fd, int option, int value)
     return getsockopt(fd, SOL_SOCKET, option, &is, &len) == 0 && is == value;
 }
 
-/* Nothing else is touched: the number may be of a listening socket. One with FD_CLOEXEC did not
- * come with the binary, or has been taken before. */
+/* Checks without side effects, since the number may be that of a listening socket. A descriptor
+ * with FD_CLOEXEC did not come with the binary, or has been taken before. */
 static bool is_mailbox(int fd)
 {
     return fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0 && has_option(fd, SO_DOMAIN, AF_UNIX) &&

@@ -1,4 +1,4 @@
-/* Words to systemd (sd_notify): readiness, reload, end. Nothing without NOTIFY_SOCKET. */
+/* Messages to systemd (sd_notify): readiness, reload, end. Does nothing without NOTIFY_SOCKET. */
 #define _GNU_SOURCE
 #include "server/process/notify.h"
 

@@ -43,7 +43,7 @@ static bool write_number(int fd)
     return fs_write_all(fd, (struct str){text, (size_t) len});
 }
 
-/* May another file take its place? Not the place of a device or a link. */
+/* May the path be replaced by rename(2)? Not where it is a device or a symbolic link. */
 static bool is_replaceable(const char *path)
 {
     struct stat info;
@@ -51,8 +51,8 @@ static bool is_replaceable(const char *path)
     return lstat(path, &info) != 0 ? errno == ENOENT : S_ISREG(info.st_mode);
 }
 
-/* The file appears with its number in it: it is written beside, and renamed. False: that cannot be
- * done here. */
+/* Writes PATH.tmp and renames it, so that the file appears with its number in it. False: that is
+ * not possible here. */
 static bool replace(const char *path)
 {
     char beside[1024];
@@ -61,7 +61,7 @@ static bool replace(const char *path)
     if (length >= (int) sizeof(beside) || !is_replaceable(path)) {
         return false;
     }
-    unlink(beside); /* of a master that died just then */
+    unlink(beside); /* left by a master that died while it wrote */
     int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0) {
         return false;
@@ -75,7 +75,7 @@ static bool replace(const char *path)
     return is_done;
 }
 
-/* The path that was given last to pid_file_write, empty if it does not fit. */
+/* The last path that pid_file_write wrote, empty if it did not fit. */
 static char written_last[PATH_MAX];
 
 bool pid_file_write(struct str path)
@@ -126,7 +126,7 @@ pid_t pid_file_read(struct str path)
     return (pid_t) pid;
 }
 
-/* Is it the file that this process has written last, by another of its names (/var/run is a link to
+/* Is it the file that this process has written last, under another name (/var/run is a link to
  * /run)? */
 static bool is_written_file(const char *path)
 {

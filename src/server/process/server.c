@@ -1,4 +1,4 @@
-/* What the process was started with; its first log; becoming a daemon. */
+/* What the process was started with; the first log; becoming a daemon. */
 #define _GNU_SOURCE
 #include "server/process/server.h"
 
@@ -13,12 +13,13 @@
 
 struct server server;
 
-/* Lines when no other log is open any more. */
+/* Gets the lines that are logged when no other log is open any more. */
 static struct log last_log = {.level = LOG_NOTICE};
 static struct log_file first_file = {.fd = -1};
 static struct log_sink first_sink = {.level = LOG_NOTICE, .file = &first_file};
 static struct log first_log = {.sinks = &first_sink, .level = LOG_NOTICE};
-static int ready_pipe = -1; /* of a daemon that starts: written to when it is ready */
+static int ready_pipe =
+    -1; /* in a daemon that is starting: it writes to the pipe when it is ready */
 
 struct log *server_last_log(void)
 {
@@ -60,7 +61,7 @@ static struct str current_directory(struct arena *arena)
     return copy;
 }
 
-/* -p, or what was configured, with its trailing slash. */
+/* The prefix of -p, or the configured one, with its trailing slash. */
 static struct str find_prefix(struct arena *arena)
 {
     struct str prefix = server.options.prefix;
@@ -75,7 +76,8 @@ static struct str find_prefix(struct arena *arena)
     return arena_printf(arena, "%.*s%s", STR_ARG(prefix), has_slash ? "" : "/");
 }
 
-/* A program that was found by PATH is found again, wherever we are. */
+/* Makes the name absolute if the shell found the program by PATH, so that it is found again from
+   any directory. */
 static struct str find_program(struct arena *arena, const char *name)
 {
     const char *path = server_environment("PATH");
@@ -104,7 +106,7 @@ bool server_prepare(int argc, char **argv, char **environment)
     server.argc = argc;
     server.argv = copy_strings(arena, argv);
     server.environment = copy_strings(arena, environment);
-    /* Once more, from the copies: the title is written over the originals. */
+    /* Parses again, from the copies: the title is written over the originals. */
     struct buf error = {0};
 
     if (!command_line_parse(&server.options, argc, server.argv, &error)) {
@@ -178,7 +180,8 @@ void server_first_log_close(void)
 
 /* ---- daemon */
 
-/* The process that the user started: ends when the daemon is ready, or with it when it fails. */
+/* The process that the user started: ends when the daemon is ready, or with its exit status when it
+   fails. */
 static _Noreturn void wait_for_daemon(int fd)
 {
     char status = 1;
@@ -248,7 +251,8 @@ void daemon_is_ready(void)
     }
 }
 
-/* Standard error is where the error log is, and goes along when that is opened again. */
+/* Standard error is a copy of the error log's descriptor, and follows it when that is opened again.
+ */
 static bool error_follows_log;
 
 void standard_error_follow(const struct log *log)

@@ -1,17 +1,17 @@
-/* The signals: which are taken by whom, their names and words. */
+/* The signals: which process handles them, their names, and the values of -s. */
 #include "server/process/signals.h"
 
 #include <stddef.h>
 
 #include "base/log.h"
 
-/* A signal that this service knows. */
+/* A signal that the service handles. */
 struct known_signal {
     int signo;
     const char *name;
-    const char *word; /* of -s, or NULL */
-    bool is_masters;  /* the master takes it */
-    bool is_workers;  /* so does a worker (to ignore some) */
+    const char *word; /* value of -s, or NULL */
+    bool is_masters;  /* the master handles it */
+    bool is_workers;  /* workers handle it as well (some are ignored) */
 };
 
 /* clang-format off */
@@ -81,7 +81,7 @@ void signals_reset(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* "SIGHUP"; or "SIG?" for one that is not in the tables. */
+/* "SIGHUP"; "SIG?" for a signal that is not in the table. */
 static const char *signal_name(int signo)
 {
     for (int i = 0; i < KNOWN; i++) {

@@ -1,4 +1,5 @@
-/* The signals: which are taken by which process, their names and words. Private to this package. */
+/* The signals: which process handles them, their names, and the values of -s. Private to this
+   package. */
 #ifndef SERVER_PROCESS_SIGNALS_H
 #define SERVER_PROCESS_SIGNALS_H
 
@@ -11,17 +12,18 @@
 void signals_of_master(sigset_t *set);
 void signals_of_worker(sigset_t *set);
 
-/* PIPE and SYS are ignored from the start. */
+/* Ignores PIPE and SYS, from the start. */
 void signals_ignore(void);
-/* The master's wait until it takes them: one that comes right after the pid file ends nothing. */
+/* Blocks the master's signals until it handles them, so that one that comes right after the pid
+   file was written does not end the process. */
 void signals_hold(void);
-/* For a child before exec: nothing blocked, nothing ignored. */
+/* For a child before exec: nothing is blocked or ignored. */
 void signals_reset(void);
 
-/* The signal that a word of -s stands for; 0 = none. */
+/* The signal for a value of -s; 0 = unknown. */
 int signal_of_word(struct str word);
 
-/* The notice `signal 1 (SIGHUP) received from 123, reconfiguring`; tail may be "". */
+/* Logs the notice `signal 1 (SIGHUP) received from 123, reconfiguring`; tail may be "". */
 void signal_log(int signo, int sender_pid, const char *tail);
 
 #endif

@@ -1,4 +1,4 @@
-/* The title that ps shows: written over argv and the environment. */
+/* The title that ps shows, written over argv and the environment. */
 #include "server/process/title.h"
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 static struct {
     char *start; /* of argv[0] */
-    char *end;   /* one past the last byte of what lies after it without a gap */
+    char *end;   /* one past the last byte of the strings that follow it without a gap */
 } title;
 
 void title_init(int argc, char **argv, char **environment)

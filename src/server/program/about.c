@@ -38,7 +38,7 @@ void about_version(struct buf *out)
     buf_append_char(out, '\n');
 }
 
-/* "built with NAME VERSION", and what is loaded when that differs. */
+/* "built with NAME VERSION", and the version that is loaded when that differs. */
 static void built_with(struct buf *out, const char *built, const char *running)
 {
     buf_printf(out, "built with %s", built);
@@ -102,7 +102,7 @@ static void put_variables(struct buf *out, const struct variable *rows)
     }
 }
 
-/* Those that a module adds to the protocol whose block `protocol` has. */
+/* The variables of a module, for the protocol whose block `protocol` has. */
 static void put_module_variables(struct buf *out, const struct module *protocol,
                                  const struct module *module)
 {
@@ -130,7 +130,7 @@ void about_variables(struct buf *out, const struct generation *generation)
 
 /* ---- -t --lint: runs the rules of all modules ---- */
 
-/* Those of the modules of a generation; NULL-ended. */
+/* The rules of the modules of a generation; NULL-ended. */
 static const struct lint_rule *const *tables_of(struct generation *generation)
 {
     struct vec tables = {0};

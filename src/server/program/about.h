@@ -11,7 +11,7 @@ void about_version(struct buf *out);
 /* Compiler, libraries, configure arguments and modules. */
 void about_build(struct buf *out, struct generation *generation);
 
-/* Markdown: a table of variables for each module that has some. */
+/* Markdown: a table of variables for each module that has any. */
 void about_variables(struct buf *out, const struct generation *generation);
 
 #endif

@@ -24,7 +24,8 @@ const struct conf_node *kept_row(const struct generation *peeked, const char *na
     return found;
 }
 
-/* Where records are, by the file on the disk, which may have errors; empty after a message. */
+/* The directory of records, according to the file on the disk, which may have errors; empty after a
+   message. */
 static struct str find_directory(struct generation *peeked)
 {
     const struct conf_node *row = kept_row(peeked, "config_history");
@@ -109,7 +110,7 @@ static unsigned diff_certificates(struct buf *out, const struct history_certific
     return count;
 }
 
-/* Compares the file on the disk with a record that was loaded. */
+/* Compares the file on the disk with a loaded record. */
 static void diff_with(const struct history_entry *entry)
 {
     struct generation *next = generation_peek(), *old;

@@ -8,8 +8,8 @@ enum { LINT_FOUND = 2 };
 
 /*
  * Prints the findings about a configuration that was tested. `off` names rules that are switched
- * off: "-RULE,-RULE". The exit status: 0 without findings, LINT_FOUND with some, 1 after a message
- * about `off`.
+ * off: "-RULE,-RULE". Gives the exit status: 0 without findings, LINT_FOUND with some, 1 after a
+ * message about `off`.
  */
 int lint_show(struct generation *generation, struct str off);
 

@@ -1,4 +1,4 @@
-/* The program: what the command line asks for, in order. */
+/* The program: what the command line requests, in order. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -34,9 +34,9 @@ static void put_out(struct buf *text, int fd)
     buf_free(text);
 }
 
-/* ---- what only tells something */
+/* ---- options that only print something */
 
-/* The modules and tables as the configuration has them, if it can be read; else the linked ones. */
+/* Prints the modules and tables of the configuration, if it can be read; else the linked ones. */
 static void show_lists(const struct command_line *options)
 {
     struct generation *generation = registry_peek();
@@ -62,7 +62,7 @@ static void show_lists(const struct command_line *options)
     generation_free(generation);
 }
 
-/* True when nothing else was asked for. */
+/* True when nothing else was requested. */
 static bool show_facts(const struct command_line *options)
 {
     struct buf text = {0};
@@ -140,7 +140,7 @@ static int test_configuration(const struct command_line *options)
 
 /* ---- serving */
 
-/* Sockets of an older binary or of systemd. */
+/* Takes the sockets of an older binary or of systemd. */
 static void inherit_sockets(void)
 {
     const char *list = server_environment("NGINX");
@@ -181,7 +181,7 @@ static int run_service(struct generation *generation)
         return 1;
     }
     signals_hold();
-    change_started(generation); /* before others see the pid file */
+    change_started(generation); /* before other processes see the pid file */
     if (!pid_file_write(core->pid_path)) {
         return 1;
     }
@@ -214,7 +214,7 @@ static int main_serve(void)
     return run_service(generation);
 }
 
-/* Exit status of -s WORD: the signal goes to the master of the pid file. */
+/* -s: sends the signal to the master whose number is in the pid file. Gives the exit status. */
 static int signal_master(struct str pid_path, struct str word)
 {
     int signo = signal_of_word(word);
@@ -231,7 +231,7 @@ static int signal_master(struct str pid_path, struct str word)
     return 0;
 }
 
-/* A rollback has to work with a file that is wrong. */
+/* For rollback, which has to work although the file is wrong. */
 static int send_to_any(struct str word)
 {
     struct generation *generation = generation_peek();

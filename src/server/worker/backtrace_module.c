@@ -1,4 +1,4 @@
-/* ngx_backtrace_module (Tengine's): the frames of a worker that crashes. */
+/* ngx_backtrace_module (Tengine's): logs the stack frames of a worker that crashes. */
 #include "server/module.h"
 #include "server/worker/crash.h"
 

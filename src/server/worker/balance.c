@@ -1,6 +1,7 @@
 /*
- * Elastic placement gathers kept connections on few workers. When these become busy, another worker
- * joins (placement.h), and gets some of them: idle ones, which are a descriptor and a few words.
+ * Elastic placement gathers keep-alive connections on few workers. When these become busy, another
+ * worker joins (placement.h), and gets some of their idle connections, each of which is a
+ * descriptor and a few bytes.
  */
 #include "server/worker/balance.h"
 
@@ -14,12 +15,12 @@
 #include "server/worker/batch.h"
 #include "server/worker/handover.h"
 
-#define LOOKS 4 /* at so many idle connections for each that is wanted */
+#define LOOKS 4 /* idle connections that are visited for each one to be handed over */
 
 static struct {
     struct handover face;
     struct batch *batch; /* or NULL */
-    unsigned left;       /* that may be given still */
+    unsigned left;       /* how many more may be given */
 } gift;
 
 static bool add_to_gift(struct handover *handover, struct listener *listener, int fd,

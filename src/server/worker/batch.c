@@ -1,5 +1,5 @@
 /* Messages with idle connections from one worker to another: descriptors, and a few bytes of state
- * with each. */
+ * for each. */
 #include "server/worker/batch.h"
 
 #include <errno.h>
@@ -11,12 +11,12 @@
 #include "net/shards/listener.h"
 #include "server/worker/handover.h"
 
-/* How a message begins; then count times: size (uint16_t) and so many bytes of state. */
+/* The start of a message. `count` times a size (uint16_t) and that many bytes of state follow. */
 struct batch_head {
     uint32_t magic;
     uint32_t count;   /* descriptors */
     struct addr addr; /* of their listener */
-    uint32_t opening; /* of it, too */
+    uint32_t opening; /* of their listener, too */
 };
 
 struct batch *batch_new(struct listener *listener)

@@ -1,4 +1,4 @@
-/* How much a worker takes on at one time: bounded by worker_requests, or by memory. */
+/* How many requests a worker processes at one time: bounded by worker_requests, or by memory. */
 #include "server/worker/capacity.h"
 
 #include <fcntl.h>
@@ -7,17 +7,17 @@
 
 #include "base/log.h"
 
-/* What a request that waits holds, about: its stack, its arena, a buffer. */
+/* Approximate memory of a request that waits: its stack, its arena, a buffer. */
 #define REQUEST_BYTES (32 * 1024)
-/* The part of memory that all requests of all workers may hold. */
+/* The share of memory that all requests of all workers may use. */
 #define MEMORY_PART 8
 #define REQUESTS_MOST 65536 /* of one worker, where memory would allow more */
-/* Fibers beside those of requests: health checks, the resolver, the cache's manager. */
+/* Fibers for other work than requests: health checks, the resolver, the cache manager. */
 #define FIBERS_OF_SERVICES 1024
 
 struct capacity capacity = {.requests = UINT32_MAX};
 
-/* The limit of the control group (version 2) that a container has for its root; UINT64_MAX = none.
+/* The limit of the control group (version 2) that a container has as its root; UINT64_MAX = none.
  */
 static uint64_t memory_of_group(void)
 {
@@ -44,8 +44,8 @@ static uint64_t memory(void)
     return of_group < of_machine ? of_group : of_machine;
 }
 
-/* What memory allows, but no less than two for each connection: nobody's first is refused for that.
- */
+/* As many as memory allows, but at least two for each connection, so that the first request of a
+   connection is never refused. */
 static uint32_t requests_for(const struct generation *generation)
 {
     uint64_t most = memory() / MEMORY_PART / REQUEST_BYTES / generation->slots;

@@ -38,8 +38,8 @@ static void put_number(struct writer *line, uint64_t number)
 static const struct log_file *trace_file; /* NULL: the error log */
 static unsigned trace_frames;
 
-/* Should the lookup of names wait for a lock that the crashed code holds: then it ends here, too.
- */
+/* The lookup of symbols may wait for a lock that the crashed code holds: SIGALRM ends the process
+   then. */
 static void end_in_time(unsigned seconds)
 {
     sigset_t set;
@@ -51,7 +51,8 @@ static void end_in_time(unsigned seconds)
     alarm(seconds);
 }
 
-/* To these files; a fault in here ends the process as it would have ended anyway. */
+/* Writes the stack frames to these files; a fault in here ends the process, which would have ended
+   anyway. */
 static void write_frames(void)
 {
     void *frames[CRASH_FRAMES_MOST];
@@ -69,7 +70,7 @@ static void write_frames(void)
     }
 }
 
-/* In a signal handler: nothing here allocates, locks or prints with a format. */
+/* In a signal handler: must not allocate, lock, or use printf. */
 static void report_crash(const struct fiber_crash *crash)
 {
     char text[512];
@@ -111,7 +112,7 @@ void crash_trace(const struct log_file *file, unsigned frames)
 
     trace_file = file;
     trace_frames = frames < CRASH_FRAMES_MOST ? frames : CRASH_FRAMES_MOST;
-    backtrace(&first, 1); /* it loads a library when it is called first */
+    backtrace(&first, 1); /* the first call loads a library, which a signal handler must not do */
 }
 
 void crash_watch(void)

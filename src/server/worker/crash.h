@@ -4,10 +4,10 @@
 
 #include "base/log.h"
 
-/* Takes the signals of crashes; the signal then does what it always does. */
+/* Handles the signals of crashes; after that a signal has its usual effect. */
 void crash_watch(void);
 
-/* How many frames of the stack are written after that line, and to which file; NULL: to that of the
+/* How many stack frames are written after that line, and to which file; NULL: to the file of the
  * line. */
 void crash_trace(const struct log_file *file, unsigned frames);
 #define CRASH_FRAMES_MOST 200

@@ -1,4 +1,4 @@
-/* Parked connections on their way from an old worker to its successor. */
+/* Parked connections that are handed over from an old worker to its successor. */
 #define _GNU_SOURCE
 #include "server/worker/handover.h"
 
@@ -18,10 +18,10 @@
 #include "server/worker/batch.h"
 
 enum {
-    UNDER_WAY_MOST =
-        32768,     /* bytes that the kernel keeps: who is under way waits for all before it */
-    RETRY_MS = 20, /* when the kernel has too many descriptors under way; and for how long a
-                           newer successor is waited for */
+    UNDER_WAY_MOST = 32768, /* bytes that the kernel may queue: a connection waits for all that are
+                               queued before it */
+    RETRY_MS = 20, /* when too many descriptors are in flight; also how long to wait for a newer
+                      successor */
     LOG_EVERY_MS = 1000,
 };
 
@@ -32,10 +32,10 @@ struct handover *handover_now;
 static struct {
     struct handover face;
     struct event_source source;
-    bool is_accepted;      /* the other end has said that it takes connections */
-    struct deferred flush; /* at the end of the turn */
+    bool is_accepted;      /* the other end has reported that it takes connections */
+    struct deferred flush; /* runs at the end of the turn */
     struct timer retry;
-    struct batch *first; /* oldest; the last one is open for more */
+    struct batch *first; /* oldest; the last one is still being filled */
     struct batch **last;
     uint64_t *gone; /* bits by number of listener, heap */
     unsigned gone_bits;
@@ -63,14 +63,14 @@ static bool listener_is_gone(const struct listener *listener)
 
     for (const struct listener *l = generation_now->listeners; l != listener; l = l->next) {
         if (l == NULL) {
-            return true; /* of an even older generation */
+            return true; /* a listener of an even older generation */
         }
         number++;
     }
     return number < out.gone_bits && (out.gone[number / 64] >> number % 64 & 1) != 0;
 }
 
-/* The batch that takes the next connection. */
+/* The batch that the next connection is added to. */
 static struct batch *batch_for(struct listener *listener, size_t size)
 {
     if (out.first != NULL) {
@@ -119,7 +119,7 @@ static struct batch *take_first(void)
     return batch;
 }
 
-/* The oldest batch has left, or the process ends: its descriptors are not ours any more. */
+/* The oldest batch was sent, or the process ends: closes its descriptors here. */
 static void drop_first(void)
 {
     struct batch *batch = take_first();
@@ -139,7 +139,7 @@ static void close_source(void)
     out.source.fd = -1;
 }
 
-/* The successor has ended. A newer one may have been announced already. */
+/* The successor has ended. A newer one may be announced soon. */
 static void wait_for_another(void)
 {
     close_source();
@@ -156,7 +156,7 @@ static void tell_caught_up(void)
     }
 }
 
-/* There is none: what the last did not get stays with this worker after all. */
+/* There is none: this worker keeps the connections that the last one did not get. */
 static void keep_rest(void)
 {
     struct batch *batch = out.first;
@@ -285,10 +285,10 @@ void handover_free(void)
 
 /* ---- receiving */
 
-/* One older worker that sends. */
+/* One older worker that sends connections. */
 struct incoming {
     struct incoming *next;
-    bool is_mailbox; /* of the slot: the next worker there reads on */
+    bool is_mailbox; /* the mailbox of the slot: the next worker there continues to read it */
     struct event_source source;
 };
 
@@ -314,7 +314,8 @@ static bool may_log(uint64_t *logged_ms)
     return true;
 }
 
-/* Descriptors ran out: the kernel has closed those of a message for which there was no room. */
+/* There were too few free descriptors: the kernel has closed those of a message that exceeded the
+   limit. */
 static void count_lost(unsigned lost, bool is_mailbox)
 {
     static uint64_t logged_ms;
@@ -332,9 +333,9 @@ static bool has_room_for(unsigned n)
 }
 
 /*
- * A sibling sends only what this worker has offered to take (placement.h). What it has opened since
- * may stand in the way: then connections that were idle for longer give way to those that were busy
- * lately.
+ * A sibling sends only as many connections as this worker has offered to take (placement.h), but
+ * this worker may have opened others since then. Then connections that were idle for longer are
+ * closed in favour of those that were busy lately.
  */
 static void make_room_for_message(int from)
 {
@@ -349,7 +350,7 @@ static void make_room_for_message(int from)
     }
 }
 
-/* This worker may have fewer connections than the older one had. */
+/* This worker may have a lower limit of connections than the older one had. */
 static bool has_room(void)
 {
     static uint64_t logged_ms;
@@ -367,8 +368,8 @@ static bool has_room(void)
     return false;
 }
 
-/* Gives the descriptor to the listener, or closes it when the client has gone or nobody wants it.
- */
+/* Gives the descriptor to the listener, or closes it when the client has gone or no listener takes
+   it. */
 static void hand_in(struct listener *listener, int fd, const void *state, size_t size)
 {
     struct addr peer = {.len = sizeof(peer) - offsetof(struct addr, any)};
@@ -431,7 +432,7 @@ static void incoming_close(struct incoming *incoming)
     free(incoming);
 }
 
-/* Takes one message, if there is one. False: there was none; is_over: nor will there be. */
+/* Takes one message, if there is one. False: there was none; is_over: and there will be no more. */
 static bool take_message(const struct incoming *incoming, bool *is_over)
 {
     static char data[BATCH_SIZE];
@@ -460,7 +461,7 @@ static bool take_message(const struct incoming *incoming, bool *is_over)
     return true;
 }
 
-/* One message in a turn, so that clients of this worker are served between them. */
+/* Takes one message a turn, so that clients of this worker are served in between. */
 static void incoming_ready(struct event_source *source, unsigned events)
 {
     struct incoming *incoming = container_of(source, struct incoming, source);
@@ -473,12 +474,13 @@ static void incoming_ready(struct event_source *source, unsigned events)
 }
 
 /*
- * The socket was passed on, by a master or two, and any of them may have closed it on the way, with
- * what was in it. So nothing is sent before the worker at its end has said that it reads.
+ * The socket was passed on by one or two masters, and each of them may have closed it, with
+ * everything in it. So the older worker sends nothing before the worker at this end has reported
+ * that it reads.
  */
 static void send_acceptance(int fd)
 {
-    send(fd, &(char){0}, 1, MSG_NOSIGNAL); /* fails where the older worker has ended */
+    send(fd, &(char){0}, 1, MSG_NOSIGNAL); /* fails if the older worker has ended */
 }
 
 void handover_receive(int fd, bool is_mailbox)
@@ -505,7 +507,8 @@ void handover_receive_end(bool has_successor)
     bool is_over;
 
     while (incoming_first != NULL) {
-        /* From now on the sender is refused, so that nothing is lost between here and the close. */
+        /* From now on send() fails at the other end, so that nothing is lost between here and
+           close(). */
         if (!incoming_first->is_mailbox || !has_successor) {
             shutdown(incoming_first->source.fd, SHUT_RD);
         }
@@ -526,8 +529,8 @@ static bool takes_within(const struct handover *handover, const struct listener 
 {
     const struct listener *next = listener_of(within.to, &listener->addr, listener->opening);
 
-    /* Those that were handed over already are met again: connections of all generations are
-     * visited. */
+    /* Connections of all generations are visited, so those that were handed over already come up
+     * again. */
     return next != NULL && next != listener && next->handed_over != NULL;
 }
 

@@ -1,4 +1,4 @@
-/* A child that does one thing with the rights of workers. */
+/* A child that does one job with the rights of workers. */
 #define _GNU_SOURCE
 #include "server/isolated.h"
 
@@ -19,7 +19,8 @@ static _Noreturn void run_child(const struct generation *generation,
     _exit(work->prepare(work->arg) && privileges_drop(generation) && work->run(work->arg) ? 0 : 1);
 }
 
-/* It keeps the other end of the pipe open as long as it lives. */
+/* Waits for the end of the child, which holds the other end of the pipe as long as it runs. False:
+   it still runs after limit_ms. */
 static bool is_over(int fd, unsigned limit_ms)
 {
     struct pollfd end = {.fd = fd, .events = POLLIN};

@@ -1,4 +1,4 @@
-/* The monitor of a process without rights: one fork, one socket. */
+/* The monitor of an unprivileged process: one fork, one socket. */
 #define _GNU_SOURCE
 #include "server/monitor.h"
 

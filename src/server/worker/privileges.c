@@ -1,4 +1,4 @@
-/* What a worker gives up and takes on before it serves: user, limits, priority, CPU, directory. */
+/* What a worker changes before it serves: user, limits, priority, CPU, directory. */
 #define _GNU_SOURCE
 #include "server/worker/privileges.h"
 
@@ -34,7 +34,8 @@ static void set_limits(const struct core_settings *core)
     set_limit(RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", core->worker_rlimit_sigpending);
 }
 
-/* CAP_NET_RAW, which IP_TRANSPARENT wants, outlives the change of user; nothing else does. */
+/* Keeps CAP_NET_RAW, which IP_TRANSPARENT needs, over the change of user; no other capability is
+   kept. */
 static bool restore_net_raw(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -79,7 +80,7 @@ static bool set_user(const struct core_settings *core, bool keeps_net_raw)
     return !keeps_net_raw || restore_net_raw();
 }
 
-/* The change of user has made the process undumpable: core files are wanted all the same. */
+/* The change of user has made the process undumpable; core files are wanted nevertheless. */
 static void allow_core_files(void)
 {
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {

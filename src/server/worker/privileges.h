@@ -1,4 +1,4 @@
-/* What a worker gives up and takes on before it serves: user, limits, priority, CPU, directory. */
+/* What a worker changes before it serves: user, limits, priority, CPU, directory. */
 #ifndef SERVER_WORKER_PRIVILEGES_H
 #define SERVER_WORKER_PRIVILEGES_H
 
@@ -6,9 +6,9 @@
 
 #include "server/generation.h"
 
-/* False after a message: the worker must not go on. */
+/* False after a message: the worker must not continue. */
 bool privileges_apply(const struct generation *generation, unsigned slot);
-/* The user of workers, and nothing else. False after a message. */
+/* Changes only the user, to that of workers. False after a message. */
 bool privileges_drop(const struct generation *generation);
 
 #endif

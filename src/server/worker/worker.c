@@ -50,7 +50,7 @@ bool worker_is_replaced;
 static struct {
     struct event_source channel;
     struct timer shutdown_timer; /* worker_shutdown_timeout */
-    struct timer trim_timer;     /* spare memory goes back to the system */
+    struct timer trim_timer;     /* gives spare memory back to the system */
     bool must_end;               /* TERM, or the time is up */
     bool ends_alone;             /* it got a signal itself: the master starts another one */
     bool is_upgraded;            /* CHANNEL_UPGRADED */
@@ -79,8 +79,8 @@ static void tell_master(uint32_t type, uint32_t listener, uint32_t slot)
     }
 }
 
-/* The retired slot that a callback is about, in its argument: nothing to free when it never comes.
- */
+/* A callback's argument holds the retired slot itself, so that nothing leaks when the callback is
+   never called. */
 enum { SLOT_BITS = 16 };
 
 static void retired(void *arg)
@@ -108,7 +108,7 @@ static void adopt_message(const struct channel_message *message, int fd)
     }
 }
 
-/* The master has accepted it, from a socket that no configuration wants any more. */
+/* A connection that the master has accepted, from a socket that no configuration uses any more. */
 static void accepted_message(const struct channel_message *message, int fd)
 {
     struct listener *listener = listener_by_number(message->listener);
@@ -128,7 +128,7 @@ static void reopen_logs(void)
     generation_reopen_logs(generation_now, (uid_t) -1);
 }
 
-/* The whole service quits, or this worker alone: what rests is not kept any longer. */
+/* The whole service quits, or only this worker: idle connections are closed. */
 static void quit_worker(void)
 {
     if (worker_is_replaced) {
@@ -139,8 +139,8 @@ static void quit_worker(void)
     worker_quit();
 }
 
-/* Workers of another master serve. Of one that is replaced already only flows end: those workers
- * pass on nothing for them. */
+/* Workers of another master serve. If this worker is already quitting, only its UDP flows end:
+ * those workers do not pass on datagrams for them. */
 static void obey_upgrade(int fd)
 {
     if (worker_is_quitting) {
@@ -177,7 +177,7 @@ static void obey_message(const struct channel_message *message, int fd)
         fd = -1;
         break;
     case CHANNEL_TERMINATE:
-        counters_mine->pid = 0; /* the last worker that ends sees no other */
+        counters_mine->pid = 0; /* so that the last worker that ends finds no other one */
         worker.must_end = true;
         break;
     case CHANNEL_REOPEN:
@@ -237,7 +237,8 @@ static void channel_ready(struct event_source *source, unsigned events)
     while (source->fd >= 0 &&
            (result = channel_receive(source->fd, &message, &fd)) != CHANNEL_EMPTY) {
         if (result == CHANNEL_CLOSED) {
-            /* The master is gone: go on serving, as workers of nginx do; signals still reach us. */
+            /* The master has ended: continue to serve, as workers of nginx do; signals still work.
+             */
             event_remove(source);
             close(source->fd);
             event_forget(source);
@@ -248,7 +249,7 @@ static void channel_ready(struct event_source *source, unsigned events)
     }
 }
 
-/* ends_alone: somebody else than the master ended this worker, so the master starts another one. */
+/* ends_alone: another process than the master ended this worker, so the master starts a new one. */
 static void on_signal(int signo, int sender_pid)
 {
     switch (signo) {
@@ -298,7 +299,7 @@ static void shutdown_time_is_up(struct timer *timer)
     worker.must_end = true;
 }
 
-/* One line a second at most. */
+/* Logs at most one line a second. */
 static void report_stall(uint64_t took_ms)
 {
     static uint64_t said_ms;
@@ -363,7 +364,7 @@ bool worker_begin(const struct worker_start *start)
     return worker_modules_start(generation);
 }
 
-/* Idle connections of siblings come by it. */
+/* Siblings send idle connections to the mailbox. */
 static bool read_mailbox(void)
 {
     int fd = placement_mailbox() == -1 ? -1 : fcntl(placement_mailbox(), F_DUPFD_CLOEXEC, 0);
@@ -400,7 +401,8 @@ static bool watch_channel(int fd)
     return true;
 }
 
-/* Listening sockets that the master closes as soon as the older workers have stopped. */
+/* Closes this worker's copies of listening sockets that the master closes once the older workers
+   have stopped. */
 static void drop_unwanted_sockets(void)
 {
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
@@ -512,13 +514,14 @@ bool worker_is_done(void)
     return !is_something_open();
 }
 
-/* Turns that requests get to unwind when their connections are broken off. */
+/* Turns of the loop in which requests can unwind after their connections were aborted. */
 #define LAST_TURNS 16
-/* Time for what threads do for these requests, which nothing can break off. */
+/* Time for calls on threads for these requests, which cannot be cancelled. */
 #define LAST_THREADS_MS 2000
-#define LAST_WAIT_MS 10 /* longest turn while threads are waited for */
+#define LAST_WAIT_MS 10 /* longest turn while calls on threads are awaited */
 
-/* So that requests under way end as others do: they are logged, and give back what they hold. */
+/* Aborts the requests in progress so that they end as others do: they are logged, and free what
+   they use. */
 static void break_off(struct generation *generation)
 {
     for (const struct module *const *m = generation->modules; *m != NULL; m++) {
@@ -557,7 +560,7 @@ void worker_destroy(struct generation *generation)
     loop_destroy();
 }
 
-/* debug_points: to inspect a worker that WINCH has ended. */
+/* debug_points: stops or aborts a worker that WINCH has ended, to inspect it. */
 static void debug_point(const struct core_settings *core)
 {
     if (worker.was_winched && core->debug_points == 1) {
@@ -567,7 +570,7 @@ static void debug_point(const struct core_settings *core)
     }
 }
 
-/* Since the service began, its predecessors included. */
+/* Logs the counts of the slot since the service started, including earlier workers. */
 static void log_slot(unsigned slot)
 {
     struct shard_counts counts;

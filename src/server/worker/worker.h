@@ -7,7 +7,7 @@
 
 #include "server/generation.h"
 
-/* What the master gives a worker on its way. */
+/* What the master gives to a worker. */
 struct worker_start {
     struct generation *generation;
     unsigned slot;
@@ -15,24 +15,24 @@ struct worker_start {
     int channel;   /* our end; -1 = none (`master_process off`) */
 };
 
-/* Serves until it is asked to end; the exit status. */
+/* Serves until it is asked to end; gives the exit status. */
 int worker_run(const struct worker_start *start);
 
-/* ---- the steps of it, shared with `master_process off` */
+/* ---- its steps, shared with `master_process off` */
 
-/* Loop, connections, fibers and modules. False after a message. */
+/* Starts the loop, connections, fibers and modules. False after a message. */
 bool worker_begin(const struct worker_start *start);
 bool worker_modules_start(struct generation *generation);
 /* Accepts on the sockets of this slot. */
 bool worker_accept(struct generation *generation);
-/* Hooks of all modules. */
+/* Call the hooks of all modules. */
 void worker_modules_quit(struct generation *generation);
 void worker_modules_end(struct generation *generation);
-/* Stops accepting and lets idle things go; the loop continues until worker_is_done. */
+/* Stops accepting and closes what is idle; the loop continues until worker_is_done. */
 void worker_quit(void);
 /* Nothing is open any more, or the time is up. */
 bool worker_is_done(void);
-/* Gives everything back: the last step before exit. */
+/* Frees everything: the last step before exit. */
 void worker_destroy(struct generation *generation);
 
 #endif
