@@ -1,4 +1,5 @@
-/* The epoll backend: one instance per process, a generation per descriptor against stale events. */
+/* The epoll backend: one instance per process, and a generation number per descriptor that detects
+   stale events. */
 #define _GNU_SOURCE
 #include "event/backend.h"
 
@@ -11,19 +12,19 @@
 #include <unistd.h>
 
 /*
- * By descriptor: the source in the low 48 bits and a generation in the high 16. An event carries
- * descriptor and generation, and is delivered only if both still belong together: so a source that
- * was forgotten, or a descriptor number that was used again within one batch, costs no search.
+ * Entries by descriptor: the source in the low 48 bits, a generation in the high 16. An event
+ * carries descriptor and generation, and is delivered only if both still match the entry. So no
+ * search is needed when a source was forgotten, or a descriptor number was reused within one batch.
  */
 #define SOURCE_BITS 48
 #define SOURCE_MASK ((UINT64_C(1) << SOURCE_BITS) - 1)
-#define SOURCES_FIRST 512 /* a page of them */
-/* In an event's data, above the generation: a listener's. */
+#define SOURCES_FIRST 512 /* one page of entries */
+/* A flag in an event's data, above the generation: the event is of a listener. */
 #define OF_LISTENER (UINT64_C(1) << 63)
 #define GENERATION_MASK 0xffff
 
 static int epoll_fd = -1;
-static struct epoll_event *batch; /* room for one turn's events */
+static struct epoll_event *batch; /* buffer for the events of one turn */
 static unsigned batch_size;       /* of batch */
 static int batch_count;           /* events of this turn */
 static int batch_next;            /* index of the event that is delivered next */
@@ -31,7 +32,7 @@ static uint64_t *sources;         /* by descriptor */
 static unsigned sources_size;     /* of sources */
 
 /*
- * Mapped, so that growing copies nothing and only what is used takes memory. Fresh pages are zero.
+ * Mapped, so that growing copies nothing and only the pages in use take memory. New pages are zero.
  */
 static bool sources_make_room(unsigned fd)
 {
@@ -135,14 +136,14 @@ static void epoll_move(struct event_source *to)
 
 static void epoll_remove(struct event_source *source)
 {
-    /* ENOENT and EBADF only say that it is gone already. */
+    /* ENOENT and EBADF: it was removed already. */
     epoll_ctl(epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
     epoll_forget(source);
 }
 
 /*
- * Listeners to the front: the kernel woke this process for a connection instead of another one,
- * which sleeps on, so it is accepted before anything that may take long.
+ * Moves listeners to the front: the kernel woke this process for a connection and left others
+ * asleep, so the connection is accepted before any work that may take long.
  */
 static void listeners_first(void)
 {
@@ -160,7 +161,7 @@ static void listeners_first(void)
 
 static bool epoll_wait_for_events(int timeout_ms)
 {
-    /* EINTR: a signal that is not watched; the turn continues with no events. */
+    /* EINTR: a signal that is not watched; the turn continues without events. */
     int n = epoll_wait(epoll_fd, batch, (int) batch_size, timeout_ms);
 
     batch_count = n < 0 ? 0 : n;

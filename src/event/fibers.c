@@ -1,4 +1,5 @@
-/* The run of all fibers of a worker: their deadlines in the loop's heap, their stacks trimmed. */
+/* Hosts the fibers of a worker: their deadlines are in the loop's heap, unused stacks are trimmed.
+ */
 #include "event/loop.h"
 
 #include "base/clock.h"
@@ -7,13 +8,13 @@
 #include "fiber/fiber.h"
 
 #define TRIM_EVERY_MS 1000
-#define SHARE_MS 4 /* of a turn */
+#define SHARE_MS 4 /* time that a fiber may use of one turn */
 
 _Static_assert(sizeof(struct timer) <= sizeof(struct fiber_timer), "a timer fits a fiber_timer");
 
 static bool is_hosting;
 static struct timer trim_timer;
-static uint64_t turns_at_trim; /* the loop's, when stacks were trimmed last */
+static uint64_t turns_at_trim; /* loop_turns() when stacks were last trimmed */
 
 static void fiber_deadline_fired(struct timer *timer)
 {
@@ -40,8 +41,8 @@ static void fiber_deadline_clear(struct fiber_timer *fiber_timer)
 }
 
 /*
- * Stacks that were not needed for a second lose their memory. The timer rests when all is quiet,
- * until a fiber waits: those that never do share one stack.
+ * Releases the memory of stacks that were not used for a second. The timer stops when the loop is
+ * quiet, until a fiber waits with a deadline: fibers that never wait share one stack.
  */
 static void trim(struct timer *timer)
 {
@@ -53,7 +54,7 @@ static void trim(struct timer *timer)
     }
 }
 
-/* The subject of a fiber is the log of what it works on. */
+/* The subject of a fiber is the log of the request or session that it works on. */
 static void tell_broken(const char *rule, const void *subject)
 {
     const struct log *log = subject != NULL ? subject : log_main;

@@ -1,4 +1,4 @@
-/* The worker's loop: wait, deliver events, fire timers, run fibers, then what was put off. */
+/* The worker's loop: wait, deliver events, fire timers, run fibers, then run deferred work. */
 #include "event/loop.h"
 
 #include <limits.h>
@@ -10,28 +10,26 @@
 #include "fiber/fiber.h"
 
 #define EVENTS_PER_TURN 512
-#define EVENTS_AT_ONCE 4 /* between two calls of an observer, and looks at urgent work */
-#define URGENT_MOST 8    /* pending at a time: they share one write of log lines */
-#define URGENT_PASSED 32 /* events and deferred work that pass urgent work at most */
-#define SETTLE_ROUNDS                                                                              \
-    64 /* rounds of fibers and deferred work before events get their turn again                    \
-        */
+#define EVENTS_AT_ONCE 4 /* between two calls of an observer, and two checks for urgent work */
+#define URGENT_MOST 8    /* most that may be pending: they share one write of log lines */
+#define URGENT_PASSED 32 /* events and pieces of deferred work that may come before urgent work */
+#define SETTLE_ROUNDS 64 /* of fibers and deferred work; then events are delivered again */
 
 static struct {
     const struct event_backend *backend;
     struct loop_pulse *pulse;             /* or NULL */
     const struct loop_observer *observer; /* or NULL */
-    struct list deferred;                 /* to run before this turn ends */
-    struct list deferred_next;            /* to run in the next turn */
-    struct list deferred_last;            /* to run when all else of this turn is done */
-    unsigned urgent;                      /* of deferred_last */
-    unsigned passed;                      /* events and deferred work since the first of these */
+    struct list deferred;                 /* runs before this turn ends */
+    struct list deferred_next;            /* runs in the next turn */
+    struct list deferred_last;            /* runs when everything else of this turn is done */
+    unsigned urgent;                      /* how many of deferred_last are urgent */
+    unsigned passed; /* events and pieces of deferred work since the first of these */
     uint64_t turns;
     void (*stalled)(uint64_t took_ms);
     uint64_t stall_ms;              /* UINT64_MAX = never */
-    uint64_t woken_ms, woken_ticks; /* when the wait of this turn ended; 0 ticks: there was none */
-    uint64_t pauses;                /* made so far */
-    const struct loop_pause *pause; /* before the next sleep, or NULL */
+    uint64_t woken_ms, woken_ticks; /* when the wait of this turn ended; ticks 0: there was none */
+    uint64_t pauses;                /* pauses so far */
+    const struct loop_pause *pause; /* for the next sleep, or NULL */
     bool is_stopped;
 } loop;
 
@@ -101,7 +99,7 @@ static void run_last(void)
     }
 }
 
-/* So many events or pieces of deferred work have passed. */
+/* That many events or pieces of deferred work have run before the pending urgent work. */
 static void urgent_passed(unsigned count)
 {
     if (loop.urgent == 0) {
@@ -140,7 +138,7 @@ static void run_deferred(void)
     }
 }
 
-/* Fibers and deferred work cause each other: go on until neither has anything left to do. */
+/* Fibers and deferred work cause each other: repeat until neither has anything left to do. */
 static void loop_settle(void)
 {
     for (int round = 0; round < SETTLE_ROUNDS; round++) {
@@ -158,11 +156,11 @@ static void loop_settle(void)
     run_last();
 }
 
-/* Until the first timer is to be looked at, and no longer than this (-1: no matter how long); in
- * milliseconds. */
+/* How long to sleep, in milliseconds: until the first timer's key, at most timeout_ms (-1: no
+ * limit). */
 static int sleep_for(int timeout_ms)
 {
-    /* Work may have been deferred outside of a turn, or by the very last of this one. */
+    /* Work may have been deferred outside of a turn, or by the last deferred work of this one. */
     if (fiber_has_ready() || fiber_has_yielded() || loop.is_stopped ||
         !list_is_empty(&loop.deferred) || !list_is_empty(&loop.deferred_next) ||
         !list_is_empty(&loop.deferred_last)) {
@@ -182,7 +180,7 @@ void loop_pause(const struct loop_pause *pause)
     loop.pause = pause;
 }
 
-/* True: the wait is over, something was ready. */
+/* True: the wait is over, a source was ready. */
 static bool pause_before_wait(const struct loop_pause *pause)
 {
     struct timespec time = {.tv_nsec = (long) pause->us * 1000};
@@ -235,15 +233,15 @@ static void deliver(void)
     }
 }
 
-/* What of a turn is timed: 0 where no turn is reported. */
+/* The time stamp that note_stall needs; 0 if stalls are not reported. */
 static inline uint64_t stall_ticks(void)
 {
     return loop.stall_ms == UINT64_MAX ? 0 : clock_ticks();
 }
 
 /*
- * A turn whose work took long is reported. The clock is read once a turn, after the wait; the share
- * of the wait in the time between two readings is that of the ticks.
+ * Reports a turn whose work took long. The clock is read once a turn, after the wait; of the time
+ * between two readings, ticks of the CPU give the part that was work and not waiting.
  */
 static void note_stall(uint64_t slept_ticks)
 {
@@ -340,7 +338,8 @@ void loop_defer_last_urgent(struct deferred *deferred)
     loop_defer_last(deferred);
 }
 
-/* Without a loop nothing is watched: what outlives it (objects of scripts) may still ask. */
+/* Without a loop nothing is watched: objects of scripts outlive the loop and may still call this.
+ */
 static bool watch(struct event_source *source, enum watch_kind kind)
 {
     if (loop.backend == NULL || !loop.backend->watch(source, kind)) {

@@ -17,7 +17,7 @@ static void signals_ready(struct event_source *source, unsigned events)
     struct signalfd_siginfo info[8];
     ssize_t n;
 
-    /* The callback may end the watch: look at the descriptor each time. */
+    /* The callback may end the watch, so check the descriptor each time. */
     while (source->fd != -1 && (n = read(source->fd, info, sizeof(info))) > 0) {
         for (size_t i = 0; i < (size_t) n / sizeof(info[0]); i++) {
             on_signal_event((int) info[i].ssi_signo, (int) info[i].ssi_pid);

@@ -1,4 +1,4 @@
-/* Work on threads as a fiber sees it: a call that returns when it is done. */
+/* Work on threads as a call from a fiber, which returns when the work is done. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -7,7 +7,8 @@
 
 enum call_state { CALL_QUEUED, CALL_TAKEN, CALL_UNWANTED };
 
-/* On the heap: it may outlive the fiber. Owned by that, or by its message once it is unwanted. */
+/* On the heap, since it may outlive the fiber. Owned by the fiber or, once it is unwanted, by its
+   message. */
 struct call {
     struct thread_job job;
     struct list node; /* on all_calls */
@@ -18,7 +19,7 @@ struct call {
     bool is_done;
 };
 
-/* What a worker that is to end leaves behind is still known. */
+/* Includes the calls of fibers that no longer wait, when a worker ends. */
 static struct list all_calls = {.next = &all_calls, .prev = &all_calls};
 
 static void call_free(struct call *call)
@@ -27,7 +28,7 @@ static void call_free(struct call *call)
     free(call);
 }
 
-/* The first of the thread that takes it and the fiber that abandons it decides. */
+/* A thread takes the call, or the fiber abandons it: the first of them succeeds. */
 static bool call_decide(struct call *call, enum call_state state)
 {
     int queued = CALL_QUEUED;
@@ -76,7 +77,7 @@ enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *
         result = fiber_wait(&call->done, FIBER_NEVER);
     }
     if (!call->is_done && thread_pool_withdraw(pool, &call->job)) {
-        call_free(call); /* its place in the queue is free for others */
+        call_free(call); /* makes space in the queue */
         return THREAD_CALL_CANCELLED;
     }
     if (!call->is_done && call_decide(call, CALL_UNWANTED)) {

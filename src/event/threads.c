@@ -21,7 +21,7 @@ static void messages_ready(struct event_source *source, unsigned events)
 {
     uint64_t count;
 
-    /* Read first: a message pushed after this is signalled again. */
+    /* Read the counter before the list: a message that is pushed after this is signalled again. */
     if (read(source->fd, &count, sizeof(count)) == -1 && errno != EAGAIN) {
         return;
     }
@@ -45,7 +45,7 @@ static void messages_ready(struct event_source *source, unsigned events)
 bool messages_init(void)
 {
     messages_destroy();
-    messages = NULL; /* of the process that this one was forked from */
+    messages = NULL; /* messages of the process that this one was forked from */
     int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd == -1) {
         return false;
@@ -74,7 +74,7 @@ void loop_post_from_thread(struct loop_message *message)
     if (newest == NULL) {
         uint64_t one = 1;
 
-        /* It can fail only when the counter is full, and then the loop is awake. */
+        /* This fails only when the counter is full, and then the loop is awake. */
         if (write(wake_source.fd, &one, sizeof(one)) == -1) {
             return;
         }
@@ -84,13 +84,13 @@ void loop_post_from_thread(struct loop_message *message)
 /* ---- threads ---- */
 
 struct thread_pool {
-    pthread_mutex_t lock;     /* of all that follows */
-    pthread_cond_t has_work;  /* or the end has come */
+    pthread_mutex_t lock;     /* protects everything below */
+    pthread_cond_t has_work;  /* or the pool is ending */
     struct thread_job *first; /* queue of jobs no thread has taken */
     struct thread_job *last;
-    struct str name;    /* of `thread_pool`; owned */
+    struct str name;    /* name in the directive `thread_pool`; owned */
     unsigned queued;    /* jobs in the queue */
-    unsigned max_queue; /* most of them */
+    unsigned max_queue; /* limit of queued */
     unsigned max_threads;
     unsigned threads; /* started */
     unsigned idle;    /* threads that wait for work */
@@ -128,7 +128,7 @@ static void job_is_done(struct loop_message *message)
     job->done(job);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static void queue_remove(struct thread_pool *pool, struct thread_job *job)
 {
     *(job->prev == NULL ? &pool->first : &job->prev->next) = job->next;
@@ -163,7 +163,8 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* One more thread, with the signals left to the loop. Called with the lock held. */
+/* Starts one more thread, with all signals blocked: they are for the loop. Called with the lock
+   held. */
 static bool thread_start(struct thread_pool *pool)
 {
     sigset_t all;

@@ -1,4 +1,5 @@
-/* Timers: a heap of keys that lag behind the deadlines, so that moving one later is a store. */
+/* Timers: a heap whose keys may be earlier than the deadlines, so that moving one to later is a
+   store. */
 #include "event/loop.h"
 
 #include "base/clock.h"
@@ -7,12 +8,12 @@
 
 struct heap timers;
 
-/* While timers fire: what is set then is due in a later turn, or those that set each other would
- * keep the worker from all else. */
+/* While timers fire, a timer that is set fires in a later turn at the earliest: timers that set
+ * each other must not keep the worker from all other work. */
 static uint64_t set_at_least_ms;
 
-/* A key is a deadline and a number below it, so that of those due in one millisecond the first that
- * was set fires first. */
+/* A key is a deadline and a serial number below it: of timers that are due in the same millisecond,
+ * the one that was set first fires first. */
 static uint64_t key_of(uint64_t deadline_ms)
 {
     static uint32_t number;
