@@ -40,7 +40,7 @@ static char conf_path[sizeof(directory) + 16];
 
 static void wire_head(struct request *sender)
 {
-    sender->response.is_head_sent = true;
+    sender->response.progress = RESPONSE_HEAD_SENT;
     heads++;
 }
 

@@ -92,7 +92,7 @@ static bool is_encodable(const struct request *request)
 
     return request == request->main &&
            (response->status == 200 || response->status == 403 || response->status == 404) &&
-           (encoding == NULL || encoding->value.len == 0) && !response->is_tunnel &&
+           (encoding == NULL || encoding->value.len == 0) && response->framing != FRAMING_TUNNEL &&
            !response->keeps_coding;
 }
 

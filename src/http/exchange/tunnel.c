@@ -38,7 +38,7 @@ static void leave_backend(struct exchange *x)
     attempt_end(x, 0);
     exchange_leave_connection(x, false);
     upstream_pick_done(&x->pick, PEER_SERVED);
-    x->request->response.is_complete = true;
+    x->request->response.progress = RESPONSE_COMPLETE;
 }
 
 static void relay_has_ended(struct relay *relay, enum relay_why why, enum relay_end side)
@@ -171,7 +171,7 @@ enum handler_result tunnel_relay(struct exchange *x)
         request->incoming.is_read = true;
     }
     request->keepalive = false;
-    request->response.is_tunnel = true;
+    request->response.framing = FRAMING_TUNNEL;
     request->response.raw_head = x->response.raw_head;
     request->response.content_length = -1;
     enum handler_result result = response_start(request);

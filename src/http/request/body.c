@@ -295,7 +295,8 @@ bool request_body_wait(struct request *request, struct wait_point *input)
     if (request->incoming.reads_no_further) {
         return false;
     }
-    uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
+    uint64_t deadline =
+        request->response.framing == FRAMING_TUNNEL ? FIBER_NEVER : request_body_deadline(request);
     input->is_signalled = false;
     return request_body_waited(request, fiber_wait(input, deadline));
 }
@@ -309,7 +310,7 @@ ssize_t request_body_refuse(struct request *request, unsigned status)
 
 void request_body_invite(struct request *request)
 {
-    if (request->incoming.expects_continue && !request->response.is_head_sent) {
+    if (request->incoming.expects_continue && request->response.progress == RESPONSE_NOT_SENT) {
         request->incoming.expects_continue = false;
         request->wire->send_interim(request, 100, NULL);
     }

@@ -268,7 +268,8 @@ enum handler_result request_respond(struct request *request, enum handler_result
 {
     for (;;) {
         unsigned refusal = request->response.hold.refusal;
-        if (refusal != 0 && !request->response.is_head_sent && !request->is_cancelled) {
+        if (refusal != 0 && request->response.progress == RESPONSE_NOT_SENT &&
+            !request->is_cancelled) {
             request->response.hold.refusal = 0;
             result = request_fail(request, refusal);
         }
@@ -286,7 +287,7 @@ enum handler_result request_respond(struct request *request, enum handler_result
             }
             break;
         case HANDLER_FAIL:
-            if (request->response.is_head_sent) {
+            if (request->response.progress != RESPONSE_NOT_SENT) {
                 return HANDLER_CLOSED; /* too late for another answer: the connection ends */
             }
             result = request->response.status == 0 ? HANDLER_CLOSED : response_error(request);
@@ -390,7 +391,7 @@ enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fi
 static enum handler_result end_over_memory(struct request *request, enum handler_result result)
 {
     request->keepalive = false;
-    if (request->response.is_head_sent) {
+    if (request->response.progress != RESPONSE_NOT_SENT) {
         return result;
     }
     response_refuse(request, 500);

@@ -296,7 +296,7 @@ void response_refuse(struct request *request, unsigned status)
         response->content_length = (int64_t) page.len;
     }
     request->wire->send_head(request);
-    response->is_complete = true;
+    response->progress = RESPONSE_COMPLETE;
 }
 
 enum handler_result response_error(struct request *request)

@@ -13,10 +13,10 @@
 /* A tunnel is accepted with 200, 101 does not exist (RFC 8441, 5; RFC 9220, 3). */
 static unsigned status_of(const struct response *response, bool is_websocket)
 {
-    if (response->is_tunnel && response->status == 101) {
+    if (response->framing == FRAMING_TUNNEL && response->status == 101) {
         return 200;
     }
-    if (is_websocket && !response->is_tunnel && response->status < 300) {
+    if (is_websocket && response->framing != FRAMING_TUNNEL && response->status < 300) {
         return 501; /* 2xx would promise a tunnel, and this location has made none */
     }
     return response->status;
@@ -26,13 +26,14 @@ bool head_begin(struct request *request, bool is_websocket)
 {
     struct response *response = &request->response;
 
-    response->is_head_sent = true;
+    response->progress = RESPONSE_HEAD_SENT;
     response->status = status_of(response, is_websocket); /* the log has what the client is sent */
     if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
         response->is_header_only = true;
     }
     return response->is_header_only ||
-           (response->content_length == 0 && response->trailers == NULL && !response->is_tunnel);
+           (response->content_length == 0 && response->trailers == NULL &&
+            response->framing != FRAMING_TUNNEL);
 }
 
 /* Are the values seldom the same twice, or secret? */
@@ -84,7 +85,7 @@ static void put_content(struct request *request, struct head_encoder *encoder)
         put_known(encoder, FIELD_CONTENT_TYPE, type);
     }
     bool is_empty = response->is_length_set && response->content_length == 0;
-    if (response->content_length >= 0 && !response->is_tunnel &&
+    if (response->content_length >= 0 && response->framing != FRAMING_TUNNEL &&
         (response->status != 204 || is_empty)) {
         char *end = format_uint(digits, (uint64_t) response->content_length);
         put_known(encoder, FIELD_CONTENT_LENGTH, str_from(digits, end));

@@ -18,7 +18,7 @@ struct head_encoder {
 };
 
 /*
- * The head is about to be sent: is_head_sent, is_header_only, and the status as HTTP/2 and HTTP/3
+ * The head is about to be sent: its progress, is_header_only, and the status as HTTP/2 and HTTP/3
  * have it. is_websocket: the request is an extended CONNECT. True: nothing follows the head.
  */
 bool head_begin(struct request *request, bool is_websocket);

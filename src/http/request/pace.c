@@ -135,7 +135,7 @@ uint64_t pace_send_begins(struct request *request, uint64_t position, uint64_t d
 {
     const struct min_rate *rule = &request->location->connections->send_min_rate;
 
-    if (rule->bytes == 0 || request->response.is_tunnel) {
+    if (rule->bytes == 0 || request->response.framing == FRAMING_TUNNEL) {
         return deadline_ms;
     }
     bool is_first = request->pace == NULL;

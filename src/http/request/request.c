@@ -330,7 +330,7 @@ uint64_t request_bytes_sent(const struct request *request)
                                                 : request->main->wire->sent(request->main);
 
     if (sent < request->delivery.start ||
-        (!request->response.is_head_sent && request->delivery.interim_bytes == 0)) {
+        (request->response.progress == RESPONSE_NOT_SENT && request->delivery.interim_bytes == 0)) {
         return 0;
     }
     return sent - request->delivery.start;

@@ -141,7 +141,7 @@ static enum handler_result finish_head(struct request *request, header_filter *f
     }
     request->wire->send_head(request);
     if (response->is_header_only) {
-        response->is_complete = true;
+        response->progress = RESPONSE_COMPLETE;
         return HANDLER_DONE;
     }
     return HANDLER_NEXT;
@@ -283,8 +283,9 @@ bool response_to_wire(struct request *request, const struct body_piece *piece, b
 {
     struct response *response = &request->response;
 
-    if (response->content_length >= 0 && !response->is_header_only && response->is_head_sent &&
-        !response->is_tunnel && response->raw_head.len == 0) {
+    if (response->content_length >= 0 && !response->is_header_only &&
+        response->progress != RESPONSE_NOT_SENT && response->framing != FRAMING_TUNNEL &&
+        response->raw_head.len == 0) {
         uint64_t announced = (uint64_t) response->content_length;
 
         if (response->is_length_set && request != request->main) {
@@ -338,7 +339,7 @@ enum handler_result response_memory(struct request *request, unsigned status,
     if (result != HANDLER_NEXT) {
         return result;
     }
-    if (response->is_complete) {
+    if (response->progress == RESPONSE_COMPLETE) {
         return HANDLER_DONE; /* it left with the head */
     }
     struct body_piece piece = {.bytes = body, .fd = -1};

@@ -60,6 +60,20 @@ struct body_range {
                                 pieces come one after the other */
 };
 
+/* How much of a response was given to the wire. */
+enum response_progress {
+    RESPONSE_NOT_SENT,  /* nothing: all of it can change */
+    RESPONSE_HEAD_SENT, /* the client may have seen the head: nothing of that can change */
+    RESPONSE_COMPLETE,  /* the last piece, too */
+};
+
+/* Where what follows the head ends. */
+enum response_framing {
+    FRAMING_PLAIN,   /* by its length, the end of the connection, or what HTTP/2 and HTTP/3 have */
+    FRAMING_CHUNKED, /* set by HTTP/1 as the head is written */
+    FRAMING_TUNNEL,  /* bytes both ways, no body (101, CONNECT) */
+};
+
 struct response {
     unsigned status;        /* 0 until somebody decides */
     unsigned error_status;  /* what an error page is shown for; for $status of the log when it was
@@ -85,16 +99,14 @@ struct response {
     struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
     struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
     uint64_t body_given; /* bytes of it that went to the wire, where its length was announced */
-    unsigned is_head_sent : 1;  /* the client may have seen it: nothing of it can change */
-    unsigned is_complete : 1;   /* the last piece was given */
+    enum response_progress progress;
+    enum response_framing framing;
     unsigned is_length_set : 1; /* a script or more_set_headers has said content_length: the body is
                                    cut to it */
     unsigned lacks_body : 1; /* its head was that of an answer to HEAD: the length means nothing */
     unsigned lacks_end : 1;  /* a filter has let all of it through but its end: it is cut there */
     unsigned is_broken : 1;  /* a part of the body is gone: see response_break */
     unsigned is_header_only : 1;   /* HEAD, 204, 304: no body follows */
-    unsigned is_chunked : 1;       /* set by the wire */
-    unsigned is_tunnel : 1;        /* bytes both ways follow the head: no framing (101, CONNECT) */
     unsigned is_unconditional : 1; /* a backend has acted: If-Match and similar fields are not
                                       judged again */
     unsigned is_error_page : 1;    /* an error page is being made: no second one unless recursive */

@@ -43,7 +43,7 @@ struct waiter {
 
 static void sub_send_head(struct request *request)
 {
-    request->response.is_head_sent = true;
+    request->response.progress = RESPONSE_HEAD_SENT;
 }
 
 /* Bytes of a file piece are wanted in memory. */
@@ -84,7 +84,9 @@ static bool sub_send_body(struct request *request, const struct body_piece *piec
     struct subrequest *sub = state->sub;
     bool is_sound = true;
 
-    request->response.is_complete = request->response.is_complete || is_last;
+    if (is_last) {
+        request->response.progress = RESPONSE_COMPLETE;
+    }
     if (piece == NULL) {
         return true;
     }

@@ -238,7 +238,8 @@ static void input_while_working(struct v1_connection *c)
         conn_wake_input(conn);
         return;
     }
-    bool may_leave = conn->output_wait.waiter == NULL && !c->current->response.is_tunnel;
+    bool may_leave =
+        conn->output_wait.waiter == NULL && c->current->response.framing != FRAMING_TUNNEL;
 
     if (conn->is_broken || (may_leave && conn_peer_is_gone(conn))) {
         c->connection->is_last = true;
@@ -407,8 +408,8 @@ static bool must_reset(const struct request *request)
 {
     const struct response *response = &request->response;
 
-    return response->is_broken && response->is_head_sent && !response->is_chunked &&
-           response->content_length < 0;
+    return response->is_broken && response->progress != RESPONSE_NOT_SENT &&
+           response->framing != FRAMING_CHUNKED && response->content_length < 0;
 }
 
 void v1_request_ended(struct request *request, enum handler_result result)

@@ -123,7 +123,8 @@ static char *put_framing(char *at, struct request *request)
 {
     struct response *response = &request->response;
 
-    if (response->is_tunnel || (response->status == 204 && !response->is_length_set) ||
+    if (response->framing == FRAMING_TUNNEL ||
+        (response->status == 204 && !response->is_length_set) ||
         (response->status < 200 && response->status >= 100)) {
         return at;
     }
@@ -137,7 +138,7 @@ static char *put_framing(char *at, struct request *request)
     }
     if (request->head.version >= HTTP_1_1 &&
         request->location->responses->chunked_transfer_encoding) {
-        response->is_chunked = true;
+        response->framing = FRAMING_CHUNKED;
     } else {
         request->keepalive = false;
     }
@@ -146,13 +147,13 @@ static char *put_framing(char *at, struct request *request)
 
 static char *put_connection(char *at, const struct request *request)
 {
-    if (request->response.is_chunked) {
+    if (request->response.framing == FRAMING_CHUNKED) {
         at = STR_PUT(at, "Transfer-Encoding: chunked\r\n");
     }
     if (request->response.status == 101) {
         return STR_PUT(at, "Connection: upgrade\r\n");
     }
-    if (request->response.is_tunnel) {
+    if (request->response.framing == FRAMING_TUNNEL) {
         return at;
     }
     if (!request->keepalive) {
@@ -176,7 +177,7 @@ static bool takes_whole(const struct request *request)
     const struct response *response = &request->response;
 
     return response->whole.data != NULL && response->filters == NULL && !response->is_header_only &&
-           !response->is_chunked && request->delivery.limit_rate == 0 &&
+           response->framing != FRAMING_CHUNKED && request->delivery.limit_rate == 0 &&
            response->whole.len <= COPY_MAX &&
            response->content_length == (int64_t) response->whole.len;
 }
@@ -372,7 +373,7 @@ static void v1_send_head(struct request *request)
 
     request->delivery.start = conn->queued - request->delivery.interim_bytes;
     request->delivery.head_end = request->delivery.start;
-    response->is_head_sent = true;
+    response->progress = RESPONSE_HEAD_SENT;
     if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
         response->is_header_only = true;
     }
@@ -401,7 +402,7 @@ static void v1_send_head(struct request *request)
             conn->queued + (uint64_t) (end - room) - request->delivery.interim_bytes;
         if (takes_whole(request)) {
             end = str_put(end, response->whole);
-            response->is_complete = true;
+            response->progress = RESPONSE_COMPLETE;
         }
         conn_out_commit(conn, (size_t) (end - room));
         return;
@@ -500,7 +501,7 @@ static bool v1_send_body(struct request *request, const struct body_piece *piece
 {
     struct conn *conn = v1_conn(request);
     uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
-    bool is_chunked = request->response.is_chunked;
+    bool is_chunked = request->response.framing == FRAMING_CHUNKED;
 
     if (conn->is_broken ||
         (conn_unsent(conn) >= UNSENT_MAX && !wait_for_client(request, UNSENT_MAX / 2))) {
@@ -524,7 +525,7 @@ static bool v1_send_body(struct request *request, const struct body_piece *piece
         if (is_chunked) {
             put_last_chunk(request);
         }
-        request->response.is_complete = true;
+        request->response.progress = RESPONSE_COMPLETE;
     } else if (piece != NULL && piece->is_flush) {
         conn_flush_later(conn);
     }

@@ -240,7 +240,7 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
 {
     struct v2_stream *stream = request->wire_state;
 
-    if (request->incoming.is_read && !request->response.is_tunnel) {
+    if (request->incoming.is_read && request->response.framing != FRAMING_TUNNEL) {
         return 0;
     }
     if (!stream->is_body_wanted) {
@@ -268,7 +268,7 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     stream->in_start += (uint32_t) n;
     if (n == unread && stream->is_input_ended) {
         v2_body_free(stream);
-        request->incoming.is_read = !request->response.is_tunnel;
+        request->incoming.is_read = request->response.framing != FRAMING_TUNNEL;
     }
     replenish(stream);
     return (ssize_t) n;

@@ -119,7 +119,7 @@ static char *put_length(char *at, struct v2_connection *c, const struct response
 {
     char digits[24];
 
-    if (response->content_length < 0 || response->is_tunnel ||
+    if (response->content_length < 0 || response->framing == FRAMING_TUNNEL ||
         (response->status == 204 && !(response->is_length_set && response->content_length == 0))) {
         return at;
     }
@@ -304,7 +304,7 @@ void v2_send_head(struct request *request)
             memcpy(end, whole.data, whole.len);
             end += whole.len;
             v2_spend(stream, whole.len, 1, false);
-            response->is_complete = true;
+            response->progress = RESPONSE_COMPLETE;
             is_last = true;
         }
         conn_out_commit(c->conn, (size_t) (end - room));

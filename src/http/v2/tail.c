@@ -123,7 +123,7 @@ bool v2_tail_may_hold(const struct v2_stream *stream, const struct body_piece *p
     const struct request *request = stream->request;
 
     return (is_last || stream->is_leaving) && request->delivery.limit_rate == 0 &&
-           !request->response.is_tunnel &&
+           request->response.framing != FRAMING_TUNNEL &&
            (stream->is_leaving || !piece->is_volatile || left <= COPY_MAX);
 }
 

@@ -63,8 +63,8 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
         return false;
     }
     if (v2_tail_waits(stream)) {
-        response->is_complete = is_last;
         if (is_last) {
+            response->progress = RESPONSE_COMPLETE;
             v2_tail_end(stream);
         }
         v2_settle_later(c);
@@ -75,7 +75,7 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
         if (!stream->is_output_ended) {
             v2_put_end(stream);
         }
-        response->is_complete = true;
+        response->progress = RESPONSE_COMPLETE;
     }
     /* What was given leaves at the end of this turn, with what others give. */
     v2_settle_later(c);
@@ -88,7 +88,8 @@ static void v2_leave(struct request *request)
 {
     struct v2_stream *stream = request->wire_state;
 
-    if (request->delivery.limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
+    if (request->delivery.limit_rate == 0 && request->response.framing != FRAMING_TUNNEL &&
+        !stream->is_leaving) {
         stream->is_leaving = true;
         if (stream->output.waiter != NULL) {
             wait_signal_later(&stream->output);

@@ -111,7 +111,7 @@ ssize_t v3_read_body(struct request *request, void *at, size_t size)
 {
     struct v3_stream *stream = request->wire_state;
 
-    if (request->incoming.is_read && !request->response.is_tunnel) {
+    if (request->incoming.is_read && request->response.framing != FRAMING_TUNNEL) {
         return 0;
     }
     if (!stream->is_body_wanted) {
@@ -128,7 +128,8 @@ ssize_t v3_read_body(struct request *request, void *at, size_t size)
             return request_body_refuse(request, 400);
         }
         if (taken != 0) {
-            request->incoming.is_read = stream->is_input_ended && !request->response.is_tunnel;
+            request->incoming.is_read =
+                stream->is_input_ended && request->response.framing != FRAMING_TUNNEL;
             return (ssize_t) taken;
         }
         if (stream->is_input_ended) {

@@ -194,7 +194,7 @@ static bool may_leave(const struct v3_stream *stream, const struct body_piece *p
     const struct request *request = stream->request;
 
     return (is_last || stream->is_leaving) && request->delivery.limit_rate == 0 &&
-           !request->response.is_tunnel &&
+           request->response.framing != FRAMING_TUNNEL &&
            (!piece->is_volatile || quic_stream_unsent(stream->quic) + size <= COPY_MAX);
 }
 
@@ -266,7 +266,7 @@ bool v3_send_body(struct request *request, const struct body_piece *piece, bool 
         if (!stream->is_output_ended) {
             v3_send_end(stream);
         }
-        request->response.is_complete = true;
+        request->response.progress = RESPONSE_COMPLETE;
     }
     return true;
 }
@@ -289,7 +289,8 @@ static void v3_leave(struct request *request)
 {
     struct v3_stream *stream = request->wire_state;
 
-    if (request->delivery.limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
+    if (request->delivery.limit_rate == 0 && request->response.framing != FRAMING_TUNNEL &&
+        !stream->is_leaving) {
         stream->is_leaving = true;
         if (stream->writer.waiter != NULL) {
             wait_signal_later(&stream->writer);
@@ -356,7 +357,7 @@ static void hq_send_head(struct request *request)
     struct v3_stream *stream = request->wire_state;
     struct response *response = &request->response;
 
-    response->is_head_sent = true;
+    response->progress = RESPONSE_HEAD_SENT;
     if (!stream->is_reset && (response->is_header_only || response->content_length == 0)) {
         v3_send_end(stream);
     }

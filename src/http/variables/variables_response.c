@@ -171,7 +171,7 @@ static bool give_keep_alive(struct request *request, struct str *out)
 
 static bool give_transfer_encoding(struct request *request, struct str *out)
 {
-    return request->response.is_chunked && variable_give(out, STR("chunked"));
+    return request->response.framing == FRAMING_CHUNKED && variable_give(out, STR("chunked"));
 }
 
 /* By name, as after $sent_http_. */

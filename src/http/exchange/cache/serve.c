@@ -38,7 +38,7 @@ static enum handler_result send_stored(struct exchange *x)
             x->cache.state->slice == NULL ? kept_body_whole(access) : STR_NONE;
         enum handler_result result = response_start(request);
         slice_started(x);
-        if (result != HANDLER_NEXT || request->response.is_complete) {
+        if (result != HANDLER_NEXT || request->response.progress == RESPONSE_COMPLETE) {
             return result == HANDLER_NEXT ? HANDLER_DONE : result;
         }
     }

@@ -38,8 +38,8 @@ static bool footer_fits(const struct request *request, const struct footer_setti
 {
     const struct response *response = &request->response;
 
-    return request == request->main && !response->is_tunnel && response->status != 204 &&
-           response->status != 206 && response->status != 304 &&
+    return request == request->main && response->framing != FRAMING_TUNNEL &&
+           response->status != 204 && response->status != 206 && response->status != 304 &&
            fields_get(&response->fields, FIELD_CONTENT_ENCODING) == NULL &&
            type_set_has(settings->types, response->content_type);
 }

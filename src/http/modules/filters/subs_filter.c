@@ -301,7 +301,7 @@ static void subs_header(struct request *request)
     struct response *response = &request->response;
     size_t count = settings->rules.count;
 
-    if (response->content_length == 0 || response->is_tunnel ||
+    if (response->content_length == 0 || response->framing == FRAMING_TUNNEL ||
         !type_set_has(settings->types, response->content_type) ||
         fields_get(&response->fields, FIELD_CONTENT_ENCODING) != NULL ||
         templates_any_true(&settings->bypass, &request->env)) {

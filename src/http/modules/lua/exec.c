@@ -69,7 +69,7 @@ static int exec(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "unsafe uri");
     }
     script_demand_abortable(L, thread);
-    if (request->response.is_head_sent) {
+    if (request->response.progress != RESPONSE_NOT_SENT) {
         return luaL_error(L, "attempt to call ngx.exec after sending out response headers");
     }
     if (uri.data[0] == '@') {
@@ -102,7 +102,7 @@ static int redirect(lua_State *L, struct script_thread *thread)
     struct request *request = http_lua_check_request(L, thread)->request;
 
     script_demand_abortable(L, thread);
-    if (request->response.is_head_sent) {
+    if (request->response.progress != RESPONSE_NOT_SENT) {
         return luaL_error(L, "attempt to call ngx.redirect after sending out the headers");
     }
     http_lua_check_bytes(L, uri, "redirect uri", "");

@@ -29,7 +29,7 @@ static int check_late(struct http_lua_request *lua, enum script_phase phase, int
         !http_lua_has_output(lua)) {
         return code;
     }
-    if (request->response.is_head_sent && code != (int) request->response.status) {
+    if (request->response.progress != RESPONSE_NOT_SENT && code != (int) request->response.status) {
         log_error(&request->log, 0,
                   "attempt to set status %d via ngx.exit after sending out the response status %u",
                   code, request->response.status);

@@ -116,7 +116,7 @@ static void cut(struct http_lua_filter *filter, struct body_piece *piece)
     const struct request *request = filter->lua->request;
     int64_t length = request->response.content_length;
 
-    if (length >= 0 && request->response.is_head_sent &&
+    if (length >= 0 && request->response.progress != RESPONSE_NOT_SENT &&
         filter->given + piece->bytes.len > (uint64_t) length) {
         log_error(&request->log, 0,
                   "body_filter_by_lua* made the body longer than its Content-Length of %lld",

@@ -74,7 +74,7 @@ static bool gathers(const struct http_lua_request *lua)
 
 bool http_lua_has_output(const struct http_lua_request *lua)
 {
-    return lua->request->response.is_head_sent || lua->output.gathered.len != 0;
+    return lua->request->response.progress != RESPONSE_NOT_SENT || lua->output.gathered.len != 0;
 }
 
 void http_lua_reset_output(struct http_lua_request *lua)
@@ -108,7 +108,7 @@ static enum handler_result send_head(struct http_lua_request *lua)
         return output->head;
     }
     output->has_begun = true;
-    if (response->is_head_sent) { /* by somebody else */
+    if (response->progress != RESPONSE_NOT_SENT) { /* by somebody else */
         output->head = response->is_header_only ? HANDLER_DONE : HANDLER_NEXT;
         return output->head;
     }

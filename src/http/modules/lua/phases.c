@@ -30,7 +30,7 @@ static enum handler_result flow_after(struct http_lua_request *lua, enum script_
         return lua_exit_result(lua, phase);
     }
     if (end == SCRIPT_FAILED) {
-        return request->response.is_head_sent
+        return request->response.progress != RESPONSE_NOT_SENT
                    ? fail_late(lua)
                    : request_fail(request, (unsigned) lua->subject.failed_with);
     }
@@ -56,7 +56,7 @@ static enum handler_result http_lua_phases_run(struct request *request, enum scr
             return result;
         }
     }
-    if (lua->output.has_begun && !request->response.is_head_sent &&
+    if (lua->output.has_begun && request->response.progress == RESPONSE_NOT_SENT &&
         !request->response.hold.is_held) {
         http_lua_reset_output(lua);
     }

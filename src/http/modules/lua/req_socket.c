@@ -94,7 +94,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct http_lua
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;
     request->incoming.is_streamed = true; /* it may go on while the answer is given */
-    if (request->incoming.expects_continue && !request->response.is_head_sent) {
+    if (request->incoming.expects_continue && request->response.progress == RESPONSE_NOT_SENT) {
         request->incoming.expects_continue = false;
         request->wire->send_interim(request, 100, NULL);
     }
@@ -155,7 +155,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_
     lua->has_raw_socket = true;
     request->keepalive = false;
     request->incoming.is_read = true;
-    request->response.is_head_sent = true; /* the script gives its own */
+    request->response.progress = RESPONSE_HEAD_SENT; /* the script gives its own */
     connection_send_at_once(request->connection);
     script_socket_push(L, thread,
                        &(struct script_face){.source = &raw->reads.source, .conn = conn});

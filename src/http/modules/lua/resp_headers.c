@@ -188,7 +188,7 @@ int http_lua_ffi_response_field_set(const char *name, size_t len, const char *va
     if (result != LUA_FFI_OK) {
         return result;
     }
-    if (request->response.is_head_sent) {
+    if (request->response.progress != RESPONSE_NOT_SENT) {
         log_error(&request->log, 0,
                   "attempt to set ngx.header.HEADER after sending out response headers");
         return LUA_FFI_OK;
@@ -229,7 +229,7 @@ int http_lua_ffi_status_set(int status)
     if (result != LUA_FFI_OK) {
         return result;
     }
-    if (request->response.is_head_sent) {
+    if (request->response.progress != RESPONSE_NOT_SENT) {
         log_error(&request->log, 0, "attempt to set ngx.status after sending out response headers");
         return LUA_FFI_OK;
     }
@@ -244,7 +244,7 @@ int http_lua_ffi_reason_set(const char *reason, size_t len)
 {
     struct request *request = http_lua_running_request();
 
-    if (!request->response.is_head_sent) {
+    if (request->response.progress == RESPONSE_NOT_SENT) {
         request->response.reason =
             http_lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
     }
@@ -267,5 +267,5 @@ int http_lua_ffi_is_head_sent(void)
     struct request *request;
     int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
-    return result != LUA_FFI_OK ? result : request->response.is_head_sent;
+    return result != LUA_FFI_OK ? result : request->response.progress != RESPONSE_NOT_SENT;
 }

@@ -388,7 +388,7 @@ static bool drops_all(struct request *child, enum handler_result result)
     if (child->response.is_broken) {
         return true;
     }
-    return result == HANDLER_CUT && !child->response.is_head_sent &&
+    return result == HANDLER_CUT && child->response.progress == RESPONSE_NOT_SENT &&
            (status == 444 || status == 499 || status == 408);
 }
 

@@ -148,8 +148,9 @@ static void hold_body(struct inspection *inspection)
     struct response *response = &request->response;
     uint64_t limit;
 
-    if (inspection->has_seen_response_body || response->is_header_only || response->is_tunnel ||
-        response->raw_head.len != 0 || response->status == 204 || response->status == 304 ||
+    if (inspection->has_seen_response_body || response->is_header_only ||
+        response->framing == FRAMING_TUNNEL || response->raw_head.len != 0 ||
+        response->status == 204 || response->status == 304 ||
         (limit = rule_set_response_limit(inspection->set, response->content_type)) == 0) {
         return;
     }

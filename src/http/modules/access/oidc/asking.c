@@ -67,7 +67,7 @@ static enum handler_result run(struct request *request, struct asking *asking)
     const struct request *child = asking->sub.request;
 
     return result == HANDLER_CLOSED && !request->main->is_cancelled && child != NULL &&
-                   child->response.is_complete
+                   child->response.progress == RESPONSE_COMPLETE
                ? HANDLER_DONE
                : result;
 }

@@ -140,8 +140,9 @@ static bool srcache_store_is_wanted(struct request *request,
     bool is_storable = true;
 
     if (request != request->main || request->method == METHOD_HEAD ||
-        !srcache_covers(settings, request) || response->is_header_only || response->is_tunnel ||
-        !has_status(settings, response->status) || (run != NULL && run->fetched == SRCACHE_HIT)) {
+        !srcache_covers(settings, request) || response->is_header_only ||
+        response->framing == FRAMING_TUNNEL || !has_status(settings, response->status) ||
+        (run != NULL && run->fetched == SRCACHE_HIT)) {
         return false;
     }
     if (settings->heeds_response) {

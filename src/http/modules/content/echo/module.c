@@ -60,7 +60,7 @@ static void echo_header(struct request *request)
 {
     struct response *response = &request->response;
 
-    if (response->is_tunnel || response->status < 200 || response->status == 204 ||
+    if (response->framing == FRAMING_TUNNEL || response->status < 200 || response->status == 204 ||
         response->status == 304) {
         return;
     }

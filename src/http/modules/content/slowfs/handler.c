@@ -119,7 +119,7 @@ static enum handler_result serve_kept_file(struct slow *slow)
     file_release(file);
     request->response.whole = kept_body_whole(&slow->access);
     enum handler_result result = response_start(request);
-    if (result != HANDLER_NEXT || request->response.is_complete) {
+    if (result != HANDLER_NEXT || request->response.progress == RESPONSE_COMPLETE) {
         return result == HANDLER_NEXT ? HANDLER_DONE : result;
     }
     return response_send_kept(request, &slow->access, true) ? HANDLER_DONE : HANDLER_CLOSED;

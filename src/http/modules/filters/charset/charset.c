@@ -301,7 +301,7 @@ static void change_charset(struct request *request, const struct charset_setting
     struct change change = {.has_from = false};
 
     check_wanted(request);
-    if (response->content_type.len == 0 || response->is_tunnel ||
+    if (response->content_type.len == 0 || response->framing == FRAMING_TUNNEL ||
         !choose(request, settings, &change)) {
         return;
     }

@@ -59,7 +59,7 @@ static void gunzip_header(struct request *request)
     struct field *encoding = find_gzip(request);
 
     if (encoding == NULL || response->status == 206 || response->status == 304 ||
-        response->is_tunnel || response->keeps_coding) {
+        response->framing == FRAMING_TUNNEL || response->keeps_coding) {
         return;
     }
     response_varies_by_encoding(request);

@@ -311,7 +311,7 @@ static bool image_filter_is_wanted(const struct request *request)
     const struct response *response = &request->response;
 
     return request == request->main && !response->is_built_in && !response->is_error_page &&
-           !response->is_tunnel && response->status != 204 &&
+           response->framing != FRAMING_TUNNEL && response->status != 204 &&
            (response->status < 300 || response->status >= 400);
 }
 

@@ -83,7 +83,7 @@ static void ssi_header(struct request *request)
     struct response *response = &request->response;
     const struct ssi_settings *settings = ssi_settings_at(request->location);
 
-    if (response->content_length == 0 || response->is_tunnel ||
+    if (response->content_length == 0 || response->framing == FRAMING_TUNNEL ||
         !type_set_has(settings->types, response->content_type)) {
         return;
     }

@@ -108,7 +108,7 @@ static void sub_header(struct request *request)
     const struct sub_settings *settings = sub_settings_at(request->location);
     struct response *response = &request->response;
 
-    if (response->content_length == 0 || response->is_tunnel ||
+    if (response->content_length == 0 || response->framing == FRAMING_TUNNEL ||
         !type_set_has(settings->types, response->content_type)) {
         return;
     }

@@ -86,7 +86,7 @@ static void trim_header(struct request *request)
     const struct trim_settings *settings = trim_settings_at(request->location);
     struct response *response = &request->response;
 
-    if (response->status != 200 || response->is_tunnel ||
+    if (response->status != 200 || response->framing == FRAMING_TUNNEL ||
         fields_get(&response->fields, FIELD_CONTENT_ENCODING) != NULL ||
         !type_set_has(settings->types, response->content_type) || !is_on(request, settings->html) ||
         is_declined(request)) {

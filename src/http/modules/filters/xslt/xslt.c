@@ -234,7 +234,7 @@ static void xslt_header(struct request *request)
     const struct xslt_settings *settings = xslt_settings_at(request->location);
     struct response *response = &request->response;
 
-    if (request != request->main || response->is_built_in || response->is_tunnel ||
+    if (request != request->main || response->is_built_in || response->framing == FRAMING_TUNNEL ||
         response->status == 304 || response->status == 204 ||
         !type_set_has(settings->types, response->content_type)) {
         return;
