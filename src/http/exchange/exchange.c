@@ -373,7 +373,7 @@ static enum handler_result pass_response(struct exchange *x)
     if (x->cache.hook != NULL && !x->cache.hook->accept(x, next_bit(x->response.status), &result)) {
         return result;
     }
-    if (x->cache.is_silent || x->cache.continues_response) {
+    if (x->cache.output == OUTPUT_NONE || x->cache.output == OUTPUT_BODY) {
         return relay_response(x);
     }
     if (exchange_is_replaced(x, &result)) {

@@ -192,6 +192,14 @@ struct exchange_relay {
     bool is_peer_fine;   /* that the response ends is not the peer's fault */
 };
 
+/* What of an exchange's response is for the client. */
+enum exchange_output {
+    OUTPUT_RESPONSE, /* head and body */
+    OUTPUT_HEAD,     /* the body is no part of what the client asked for */
+    OUTPUT_BODY,     /* it continues the response that a former exchange began */
+    OUTPUT_NONE,     /* nothing: the cache hook alone takes it */
+};
+
 /* What the cache hook says of an exchange (options/cache_hook.h); all is zero where there is none.
  */
 struct exchange_cache {
@@ -203,13 +211,10 @@ struct exchange_cache {
     bool outlives_client; /* it continues when the client leaves */
     bool is_kept; /* the response is being stored: it is read to its end, whether a client wants it
                      or not */
-    bool is_silent;          /* nobody gets the response but the cache hook */
-    bool is_served;          /* the cache hook gave the response */
-    bool continues_response; /* the client's response has begun: it gets the body of this one alone
-                              */
-    bool is_followed;        /* another exchange continues the client's response after this one */
-    bool is_withheld;        /* nothing of this one's response is given to the client */
-    uint64_t whole_length;   /* of what the response is the first part of; 0 = it is all there is */
+    enum exchange_output output; /* what of the response the client gets */
+    bool is_served;              /* the cache hook gave the response */
+    bool is_followed;      /* another exchange continues the client's response after this one */
+    uint64_t whole_length; /* of what the response is the first part of; 0 = it is all there is */
     /* Of the response's body where it is a part; what is more goes to nobody. 0 = all there is. */
     uint64_t part_length;
     /* Where a stored response is renewed: its ETag and Last-Modified, sent as If-None-Match and

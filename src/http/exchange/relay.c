@@ -107,7 +107,8 @@ static void relay_take(struct relay *relay, struct str bytes)
         x->cache.hook->write(x, bytes);
     }
     bool is_too_much = x->cache.part_length != 0 && x->body_received > x->cache.part_length;
-    if (relay->is_client_gone || relay->is_body_unwanted || x->cache.is_withheld || is_too_much) {
+    if (relay->is_client_gone || relay->is_body_unwanted || x->cache.output == OUTPUT_HEAD ||
+        is_too_much) {
         return;
     }
     choose_spool(relay, bytes.len);
@@ -309,10 +310,10 @@ static enum handler_result start_response(struct exchange *x)
 {
     struct request *request = x->request;
 
-    if (x->cache.continues_response) {
+    if (x->cache.output == OUTPUT_BODY) {
         return HANDLER_NEXT;
     }
-    if (x->cache.is_silent) {
+    if (x->cache.output == OUTPUT_NONE) {
         return HANDLER_DONE;
     }
     if (x->cache.hook != NULL) {

@@ -415,6 +415,25 @@ def test_slices(serve, backend):
         assert client.request("/", method="HEAD").header("Content-Length") == str(len(WHOLE))
 
 
+def test_last_slice_is_renewed_without_the_client(serve, backend):
+    def briefly(conn, request):
+        first, last = ranges(request)
+        is_last = last >= len(WHOLE) - 1
+        part = WHOLE[first:last + 1]
+        conn.sendall(b"HTTP/1.1 206 Partial\r\nETag: \"v1\"\r\nContent-Length: %d\r\nX-Accel-Expires: %s\r\n"
+                     b"Content-Range: bytes %d-%d/%d\r\n\r\n%s"
+                     % (len(part), b"@1" if is_last else b"600", first, first + len(part) - 1, len(WHOLE), part))
+    back = backend([briefly] * 100)
+    server = serve((SLICES % back.port).replace("slice 1k;", "slice 1k; proxy_cache_use_stale updating; proxy_cache_background_update on;"))
+    assert server.get("/").body == WHOLE
+    with server.client() as client:
+        for _ in range(2):      # the slice that was fetched for nobody must not follow the response
+            response = client.request("/")
+            assert (response.status, response.body) == (200, WHOLE)
+        back.wait_requests(12)
+        assert client.request("/").body == WHOLE
+
+
 def test_slices_of_a_range_alone(serve, backend):
     back = backend([sliced] * 100)
     server = serve(SLICES % back.port)

@@ -50,7 +50,7 @@ static struct exchange *next_exchange(const struct exchange *x, const struct sli
     next->is_secure = x->is_secure;
     next->preface = x->preface;
     next->url_tail = x->url_tail;
-    next->cache.continues_response = true;
+    next->cache.output = OUTPUT_BODY;
     next->cache.is_followed = slice->next < slice->end;
     return next;
 }
@@ -144,11 +144,11 @@ static void keep_drop(struct exchange *x)
 
 static bool keep_fail(struct exchange *x, unsigned kind, enum handler_result *result)
 {
-    if (x->cache.is_silent) {
+    if (x->cache.output == OUTPUT_NONE) {
         *result = HANDLER_DONE;
     } else if (cached_may_serve_stale(x, kind)) {
         *result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
-    } else if (x->cache.continues_response) {
+    } else if (x->cache.output == OUTPUT_BODY) {
         *result = HANDLER_CUT;
     } else {
         return false;

@@ -148,14 +148,15 @@ static enum handler_result serve_and_update(struct exchange *x)
     if (request->wire->answered != NULL) {
         request->wire->answered(request);
     }
-    x->cache.is_silent = true;
+    const enum exchange_output output = x->cache.output;
+    x->cache.output = OUTPUT_NONE;
     fiber_shield_begin();
     /* What another node fetches now, a later request takes. */
     if (share_ask(x, 0) == SHARE_FETCH) {
         exchange_fetch(x);
     }
     fiber_shield_end();
-    x->cache.is_silent = false;
+    x->cache.output = output;
     x->cache.state->status = status; /* what is logged is what the client was given */
     x->attempts = attempts;
     x->attempt = NULL;

@@ -33,7 +33,7 @@ static enum handler_result send_stored(struct exchange *x)
     struct request *request = x->request;
     const struct cache_access *access = &x->cache.state->cached->access;
 
-    if (!x->cache.continues_response) {
+    if (x->cache.output != OUTPUT_BODY) {
         request->response.whole =
             x->cache.state->slice == NULL ? kept_body_whole(access) : STR_NONE;
         enum handler_result result = response_start(request);
@@ -42,7 +42,7 @@ static enum handler_result send_stored(struct exchange *x)
             return result == HANDLER_NEXT ? HANDLER_DONE : result;
         }
     }
-    if (x->cache.is_withheld) {
+    if (x->cache.output == OUTPUT_HEAD) {
         return HANDLER_NEXT;
     }
     bool is_last = !x->cache.is_followed;
@@ -71,7 +71,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
 
     cached_note(x, status, counter);
     x->cache.is_served = true;
-    if (x->cache.is_silent) {
+    if (x->cache.output == OUTPUT_NONE) {
         return HANDLER_DONE;
     }
     cached_count_body(x, meta->body_size, false);
@@ -85,7 +85,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
     if (x->cache.state->slice != NULL && !slice_accept(x) && x->cache.state->slice != NULL) {
         return HANDLER_CUT;
     }
-    if (!x->cache.continues_response) {
+    if (x->cache.output != OUTPUT_BODY) {
         enum handler_result result;
         if (exchange_is_replaced(x, &result)) {
             return result;
@@ -103,7 +103,7 @@ enum handler_result cached_refuse(struct exchange *x)
     cached_note(x, STR("HIT"), CACHE_COUNT_HIT);
     x->cache.is_served = true;
     cached_count_body(x, 0, false);
-    if (x->cache.continues_response) {
+    if (x->cache.output == OUTPUT_BODY) {
         return HANDLER_CUT;
     }
     return request_fail(x->request, x->cache.state->cached->access.failed_status);

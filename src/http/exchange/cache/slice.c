@@ -89,7 +89,7 @@ static bool read_content_range(struct str value, uint64_t *start, uint64_t *end,
 static bool slice_refuse(struct exchange *x, const char *reason, struct str culprit)
 {
     log_error(&x->request->log, 0, "%s in slice response: \"%.*s\"", reason, STR_ARG(culprit));
-    if (!x->cache.continues_response) {
+    if (x->cache.output == OUTPUT_RESPONSE) {
         x->request->response.status = x->response.status; /* is logged; the client gets nothing */
     }
     return false;
@@ -166,8 +166,8 @@ void slice_started(struct exchange *x)
     }
     slice->end = response->range.end != 0 ? response->range.end : slice->total;
     uint64_t first = response->range.start / slice->size * slice->size;
-    x->cache.is_withheld = first != slice->start; /* it was about the whole only */
-    if (x->cache.is_withheld) {
+    if (first != slice->start) { /* it was about the whole only */
+        x->cache.output = OUTPUT_HEAD;
         slice->next = first;
     }
     x->cache.is_followed = slice->next < slice->end;
