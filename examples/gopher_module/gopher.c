@@ -86,7 +86,7 @@ static enum handler_result gopher_answer(struct request *request)
         x->target_text = template_text(own->target.text, &request->env);
     }
     x->url_tail = request->uri; /* the selector */
-    x->sends_body = false;
+    x->body_mode = SENT_BODY_NONE;
     return exchange_run(x);
 }
 

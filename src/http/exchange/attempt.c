@@ -372,7 +372,7 @@ static bool send_request(struct exchange *x)
                                  .is_doubtful = x->sent.is_doubtful};
     x->has_sent = true;
     bool is_sound = true;
-    if (x->streams_body) {
+    if (x->body_mode == SENT_BODY_STREAMED) {
         is_sound = upload_start(x);
     } else {
         struct body_piece piece = {.fd = -1};
@@ -380,7 +380,7 @@ static bool send_request(struct exchange *x)
 
         if (x->body_override.data != NULL) {
             piece.bytes = x->body_override;
-        } else if (!x->sends_body || body == NULL || body->size == 0) {
+        } else if (x->body_mode == SENT_BODY_NONE || body == NULL || body->size == 0) {
             is_empty = true;
         } else if (body->fd != -1) {
             piece.fd = body->fd;
@@ -507,7 +507,7 @@ enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failur
 {
     x->wants_fresh = false;
     /* Its method says so, or its body, of which we keep nothing. */
-    x->goes_once = x->streams_body ||
+    x->goes_once = x->body_mode == SENT_BODY_STREAMED ||
                    ((x->request->method & (METHOD_POST | METHOD_LOCK | METHOD_PATCH)) != 0 &&
                     (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0);
     for (;;) {

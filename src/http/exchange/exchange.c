@@ -76,6 +76,17 @@ static void replace_timeouts(struct exchange *x, uint64_t connect_ms, uint64_t s
     x->settings = own;
 }
 
+static enum sent_body_mode mode_of_body(const struct request *request,
+                                        const struct exchange_settings *settings)
+{
+    if (!settings->pass_request_body) {
+        return SENT_BODY_NONE;
+    }
+    bool is_streamed = !settings->request_buffering && !request->incoming.is_read &&
+                       request->incoming.body == NULL && !request_body_is_gone(request);
+    return is_streamed ? SENT_BODY_STREAMED : SENT_BODY_WHOLE;
+}
+
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
                               const struct exchange_settings *settings, const void *module_settings)
 {
@@ -88,10 +99,7 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->settings = x->location_tag = settings;
     x->cache.hook = settings->cache_hook;
     x->module_settings = module_settings;
-    x->sends_body = settings->pass_request_body;
-    x->streams_body = x->sends_body && !settings->request_buffering &&
-                      request->incoming.body == NULL && !request->incoming.is_read &&
-                      !request_body_is_gone(request);
+    x->body_mode = mode_of_body(request, settings);
     x->relay.is_buffered = settings->buffering;
     x->log_context.describe = describe_upstream;
     if (former != NULL) {
@@ -405,7 +413,8 @@ enum handler_result exchange_fetch(struct exchange *x)
     bool is_shielded = x->settings->ignore_client_abort || x->cache.outlives_client;
     enum handler_result result = x->group != NULL ? HANDLER_NEXT : find_target(x);
 
-    if (result == HANDLER_NEXT && x->streams_body && request_body_is_gone(request)) {
+    if (result == HANDLER_NEXT && x->body_mode == SENT_BODY_STREAMED &&
+        request_body_is_gone(request)) {
         result = sent_body_hold(x); /* of which a part is gone meanwhile */
     }
     if (result != HANDLER_NEXT) {

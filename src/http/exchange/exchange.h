@@ -170,6 +170,13 @@ struct protocol {
     unsigned (*open_max)(const struct exchange *x);
 };
 
+/* How the request's body is passed on. */
+enum sent_body_mode {
+    SENT_BODY_NONE,     /* not at all */
+    SENT_BODY_WHOLE,    /* read before a peer is asked */
+    SENT_BODY_STREAMED, /* as it comes: request_buffering off, and it was not read yet */
+};
+
 /* The request's body on its way to one peer (sent_body.c): what was announced to the peer, and what
  * it got. */
 #define SENT_BODY_UNKNOWN UINT64_MAX
@@ -252,8 +259,7 @@ struct exchange {
     struct str head;                 /* made by make_request */
     const struct template *set_body; /* proxy_set_body, evaluated when the client's body is there */
     struct str body_override;        /* set_body, evaluated; data NULL = the request's own body */
-    bool sends_body;                 /* false: the request's body is not passed on */
-    bool streams_body;               /* request_buffering off, and it was not read yet */
+    enum sent_body_mode body_mode;   /* of the request's own body */
     bool is_chunked_out;             /* the protocol frames a body of unknown length */
     bool has_sent;                   /* something left for a backend: matters for non_idempotent */
     bool wants_fresh;                /* this attempt takes no kept connection */
@@ -311,7 +317,14 @@ enum handler_result exchange_run(struct exchange *x);
  */
 int64_t sent_body_length(const struct exchange *x);
 
-/* It is read before it is sent, after all: what request_read_body says. MAY WAIT. */
+/* It is read before it is sent, after all. */
+static inline void sent_body_buffer(struct exchange *x)
+{
+    if (x->body_mode == SENT_BODY_STREAMED) {
+        x->body_mode = SENT_BODY_WHOLE;
+    }
+}
+/* The same at once: what request_read_body says. MAY WAIT. */
 enum handler_result sent_body_hold(struct exchange *x);
 
 /* Of a streamed body: is all that was taken of it at hand still, so that another peer can have it?

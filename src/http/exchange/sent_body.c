@@ -14,10 +14,10 @@ int64_t sent_body_length(const struct exchange *x)
     if (x->body_override.data != NULL) {
         return (int64_t) x->body_override.len;
     }
-    if (!x->sends_body) {
+    if (x->body_mode == SENT_BODY_NONE) {
         return 0;
     }
-    if (x->streams_body) {
+    if (x->body_mode == SENT_BODY_STREAMED) {
         return request->incoming.length;
     }
     const struct request_body *body = request_passed_body(x->request);
@@ -48,10 +48,11 @@ static bool may_be_announced(const struct exchange *x)
 enum handler_result sent_body_prepare(struct exchange *x)
 {
     /* Of one that is to be cut the rest has to be read as well. */
-    if (x->streams_body && (x->request->incoming.is_length_given || may_be_announced(x))) {
-        x->streams_body = false;
+    if (x->body_mode == SENT_BODY_STREAMED &&
+        (x->request->incoming.is_length_given || may_be_announced(x))) {
+        sent_body_buffer(x);
     }
-    if (x->streams_body) {
+    if (x->body_mode == SENT_BODY_STREAMED) {
         return request_body_exceeds(x->request) ? HANDLER_FAIL : HANDLER_NEXT;
     }
     enum handler_result result = request_have_body(x->request);
@@ -64,7 +65,7 @@ enum handler_result sent_body_prepare(struct exchange *x)
 
 enum handler_result sent_body_hold(struct exchange *x)
 {
-    x->streams_body = false;
+    sent_body_buffer(x);
     enum handler_result result = sent_body_prepare(x);
     if (result != HANDLER_NEXT) {
         sent_body_cut(x, result == HANDLER_FAIL ? x->request->response.status : 0);

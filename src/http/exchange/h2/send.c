@@ -93,7 +93,7 @@ static void note_frame(struct h2_stream *stream, size_t size)
 
 static bool has_body(const struct exchange *x)
 {
-    return x->streams_body || sent_body_length(x) != 0;
+    return x->body_mode == SENT_BODY_STREAMED || sent_body_length(x) != 0;
 }
 
 void h2_send_head(struct exchange *x)

@@ -90,7 +90,7 @@ static void finish(struct h3_stream *stream)
 void h3_send_head(struct exchange *x)
 {
     struct h3_stream *stream = h3_stream_of(x);
-    bool has_body = x->streams_body || sent_body_length(x) != 0;
+    bool has_body = x->body_mode == SENT_BODY_STREAMED || sent_body_length(x) != 0;
 
     if (stream->quic == NULL) {
         return; /* it closed at once; the exchange finds out */

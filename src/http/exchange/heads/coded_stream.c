@@ -72,7 +72,7 @@ void coded_stream_refuse(struct coded_stream *stream)
     struct exchange *x = stream->x;
 
     stream->is_refused = x->was_refused = true;
-    if (!x->streams_body || upload_is_kept(x)) {
+    if (x->body_mode != SENT_BODY_STREAMED || upload_is_kept(x)) {
         x->has_sent = stream->had_sent; /* it may be repeated, whatever its method */
     }
     coded_stream_end(stream);

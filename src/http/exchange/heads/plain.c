@@ -18,7 +18,9 @@ enum handler_result plain_handle(struct request *request, const struct protocol 
 {
     struct exchange *x = exchange_new(request, protocol, settings, module_settings);
 
-    x->streams_body = x->streams_body && !request->incoming.is_chunked;
+    if (request->incoming.is_chunked) {
+        sent_body_buffer(x);
+    }
     exchange_set_target(x, target);
     return exchange_run(x);
 }

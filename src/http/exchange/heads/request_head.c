@@ -155,7 +155,7 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
                       struct head_draft *draft)
 {
     const struct request *request = x->request;
-    bool is_sent = x->sends_body || x->body_override.data != NULL;
+    bool is_sent = x->body_mode != SENT_BODY_NONE || x->body_override.data != NULL;
     int64_t length = sent_body_length(x);
 
     *draft = (struct head_draft){.plan = plan, .host = host, .body_length = -1};

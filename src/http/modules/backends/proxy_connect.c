@@ -151,7 +151,7 @@ static enum handler_result connect_handle(struct request *request)
     x->target_text = target_of(request, settings);
     x->default_port = parse_uint(request->head.port, &port) ? (uint16_t) port : 0;
     x->head = STR("");
-    x->sends_body = false;
+    x->body_mode = SENT_BODY_NONE;
     return exchange_run(x);
 }
 

@@ -43,7 +43,7 @@ static enum handler_result tunnel_handle(struct request *request)
                      location_settings(request->location, &tunnel_exchange_key), settings);
     exchange_set_target(x, settings->target);
     x->head = STR("");
-    x->sends_body = false;
+    x->body_mode = SENT_BODY_NONE;
     return exchange_run(x);
 }
 

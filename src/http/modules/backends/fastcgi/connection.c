@@ -481,7 +481,7 @@ static bool fastcgi_begin(struct exchange *x)
         begin_sharing(state);
     }
     if (state->is_shared) {
-        if (x->streams_body && connection->users > 1) {
+        if (x->body_mode == SENT_BODY_STREAMED && connection->users > 1) {
             /* Only one can wait for the socket to be writable: this one's body is read first. */
             stream->id = 0; /* it is not on the connection yet, and may never be */
             if (sent_body_hold(x) != HANDLER_NEXT || connection->conn->is_broken ||
@@ -490,7 +490,7 @@ static bool fastcgi_begin(struct exchange *x)
             }
         }
         stream->keeps = stream->is_strict = true; /* others are on it */
-        stream->wake = x->streams_body ? &connection->wake : &stream->own_wake;
+        stream->wake = x->body_mode == SENT_BODY_STREAMED ? &connection->wake : &stream->own_wake;
         return fastcgi_shared_enter(state, stream);
     }
     state->decoded = state->gap = 0;

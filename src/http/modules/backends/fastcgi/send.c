@@ -17,7 +17,7 @@ void fastcgi_send_head(struct exchange *x)
     /* A backend starts the script at the empty PARAMS record that ends the parameters. Of a body
      * that is streamed nothing may have come yet, or ever: that record waits for its first bytes
      * (fastcgi_send_body). */
-    size_t held = x->streams_body ? RECORD_HEADER_SIZE : 0;
+    size_t held = x->body_mode == SENT_BODY_STREAMED ? RECORD_HEADER_SIZE : 0;
 
     if (stream->asks) {
         conn_write(conn, get_values_record);
@@ -30,7 +30,7 @@ void fastcgi_send_head(struct exchange *x)
     stream->owes_params_end = held != 0;
     conn_write(conn, str_head(x->head, x->head.len - held));
     output_share_add(&stream->records, conn, conn->queued - before);
-    if (x->streams_body) {
+    if (x->body_mode == SENT_BODY_STREAMED) {
         conn_flush_later(conn); /* the client may take its time */
     }
 }

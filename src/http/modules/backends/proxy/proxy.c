@@ -154,10 +154,10 @@ static enum handler_result proxy_handle(struct request *request)
     x->url_tail = state->url.uri;
     if (settings->set_body != NULL) {
         x->set_body = settings->set_body;
-        x->streams_body = false;
+        sent_body_buffer(x);
     }
     if (request->incoming.is_chunked && settings->version < HTTP_1_1) {
-        x->streams_body = false; /* HTTP/1.0 needs the length */
+        sent_body_buffer(x); /* HTTP/1.0 needs the length */
     }
     return exchange_run(x);
 }

@@ -188,7 +188,7 @@ static enum handler_result redis2_answer(struct request *request)
     }
     struct exchange *x = exchange_new(request, &redis2_protocol, settings, own);
     exchange_set_target(x, &own->target);
-    x->sends_body = false;
+    x->body_mode = SENT_BODY_NONE;
     return exchange_run(x);
 }
 
