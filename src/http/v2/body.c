@@ -31,7 +31,7 @@ static void replenish(struct v2_stream *stream)
     int64_t window = window_of(stream);
     int64_t used = window - stream->recv_window - (stream->in_end - stream->in_start);
 
-    if (used <= 0 || used < window / 2 || stream->is_input_ended || stream->is_reset) {
+    if (used <= 0 || used < window / 2 || stream->is_input_ended || stream->reset != V2_NOT_RESET) {
         return;
     }
     stream->recv_window += used;
@@ -75,7 +75,7 @@ static void break_body(struct v2_stream *stream)
 {
     stream->error = V2_PROTOCOL_ERROR;
     stream->is_input_ended = true;
-    stream->has_rest = true;
+    stream->is_body_broken = true;
     v2_wake(stream);
 }
 
@@ -136,7 +136,7 @@ static bool takes_data(struct v2_stream *stream, uint32_t length, uint32_t size)
     struct v2_connection *c = stream->connection;
     const struct request *request = stream->request;
 
-    if (stream->is_reset || stream->has_rest) {
+    if (stream->reset != V2_NOT_RESET || stream->is_body_broken) {
         return false;
     }
     if (stream->is_input_ended) {
@@ -189,7 +189,7 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
         v2_drain_data(c, c->part.stream, bytes.len, padding, is_last);
         return;
     }
-    if (stream->is_reset || stream->has_rest) {
+    if (stream->reset != V2_NOT_RESET || stream->is_body_broken) {
         return;
     }
     uint32_t length = (uint32_t) bytes.len + padding;
@@ -247,11 +247,12 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
         want_body(stream);
     }
     /* What came before a reset is no whole body, nor the end of one. */
-    while (stream->in_start == stream->in_end || stream->has_rest || stream->is_reset) {
-        if (stream->is_reset) {
+    while (stream->in_start == stream->in_end || stream->is_body_broken ||
+           stream->reset != V2_NOT_RESET) {
+        if (stream->reset != V2_NOT_RESET) {
             return request_body_refuse(request, 0);
         }
-        if (stream->has_rest) {
+        if (stream->is_body_broken) {
             return request_body_refuse(request, 400);
         }
         if (stream->is_input_ended) {
@@ -278,6 +279,6 @@ bool v2_has_whole_body(const struct request *request, uint64_t most)
 {
     const struct v2_stream *stream = request->wire_state;
 
-    return stream->is_input_ended && !stream->is_reset && !stream->has_rest &&
+    return stream->is_input_ended && stream->reset == V2_NOT_RESET && !stream->is_body_broken &&
            stream->in_end - stream->in_start <= most;
 }

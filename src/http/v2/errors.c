@@ -18,9 +18,9 @@ void v2_wake(struct v2_stream *stream)
     }
 }
 
-void v2_cancel(struct v2_stream *stream)
+void v2_cancel(struct v2_stream *stream, enum v2_reset by)
 {
-    stream->is_reset = true;
+    stream->reset = by;
     stream->is_input_ended = true;
     v2_wake(stream); /* fibers beside the request's, and one that is shielded, are woken, too */
     request_cancel(stream->request);
@@ -29,17 +29,16 @@ void v2_cancel(struct v2_stream *stream)
 
 void v2_reset(struct v2_stream *stream, enum v2_error error)
 {
-    if (!stream->is_reset) {
+    if (stream->reset == V2_NOT_RESET) {
         v2_put_reset(stream->connection, stream->id, error);
-        stream->is_reset_by_us = true;
-        v2_cancel(stream);
+        v2_cancel(stream, V2_RESET_BY_US);
     }
 }
 
 static void cancel_one(struct v2_stream *stream, void *arg)
 {
-    if (!stream->is_reset) {
-        v2_cancel(stream);
+    if (stream->reset == V2_NOT_RESET) {
+        v2_cancel(stream, V2_RESET_BY_PEER);
     }
 }
 

@@ -237,7 +237,7 @@ size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
     if (stream->request->delivery.limit_rate != 0) {
         most = wait_for_rate(stream, most);
     }
-    while (most != 0 && !stream->is_reset && !stream->connection->conn->is_broken &&
+    while (most != 0 && stream->reset == V2_NOT_RESET && !stream->connection->conn->is_broken &&
            !(stream->is_leaving && stream->request->delivery.limit_rate == 0)) {
         size_t granted = v2_try_grant(stream, most);
 

@@ -95,7 +95,7 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
                                .limits = &connection_server(c->connection)->head_limits,
                                .is_trailer = true};
 
-    if (stream->is_input_ended && !stream->is_reset) {
+    if (stream->is_input_ended && stream->reset == V2_NOT_RESET) {
         bool has_fault;
         if (decode_unused(c, block, &has_fault) && v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_STREAM_CLOSED);
@@ -104,7 +104,7 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
     }
     head.fields = arena_new(&request->arena, struct fields);
     request->head_size += FRAME_HEAD_SIZE + block.len;
-    if (!heading_decode(c, &head, block) || stream->is_reset) {
+    if (!heading_decode(c, &head, block) || stream->reset != V2_NOT_RESET) {
         return;
     }
     if ((flags & FLAG_END_STREAM) == 0) {

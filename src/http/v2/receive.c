@@ -264,9 +264,9 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
         v2_note_closed(c, head->stream, END_BY_PEER);
         return;
     }
-    if (!stream->is_reset) {
+    if (stream->reset == V2_NOT_RESET) {
         log_reset(stream, get_u32(payload.data));
-        v2_cancel(stream);
+        v2_cancel(stream, V2_RESET_BY_PEER);
         v2_guard(c, GUARD_RESETS);
     }
 }
@@ -299,7 +299,7 @@ static void on_window(struct v2_connection *c, const struct frame_head *head, st
         }
         return;
     }
-    if (stream->is_reset) {
+    if (stream->reset != V2_NOT_RESET) {
         return;
     }
     if (by == 0) {

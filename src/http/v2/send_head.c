@@ -281,7 +281,7 @@ void v2_send_head(struct request *request)
     struct response *response = &request->response;
     bool is_last = head_begin(request, stream->is_websocket);
 
-    if (stream->is_reset || c->conn->is_broken) {
+    if (stream->reset != V2_NOT_RESET || c->conn->is_broken) {
         return;
     }
     size_t size = head_room(request);
@@ -320,7 +320,7 @@ void v2_send_interim(struct request *request, unsigned status, const struct fiel
     struct v2_connection *c = stream->connection;
     size_t size = 64;
 
-    if (stream->is_reset || c->conn->is_broken) {
+    if (stream->reset != V2_NOT_RESET || c->conn->is_broken) {
         return;
     }
     if (fields != NULL) {

@@ -16,9 +16,9 @@ void v2_run_woken(struct v2_connection *c)
 
         list_remove(&stream->woken_node);
         bool goes_on = stream->is_window_waited && v2_tail_waits(stream);
-        bool wakes_writer =
-            stream->output.waiter != NULL &&
-            (stream->is_reset || (stream->is_window_waited && stream->send_window > 0));
+        bool wakes_writer = stream->output.waiter != NULL &&
+                            (stream->reset != V2_NOT_RESET ||
+                             (stream->is_window_waited && stream->send_window > 0));
         bool wakes_reader = stream->input.waiter != NULL;
 
         if (wakes_reader && (goes_on || wakes_writer)) {
@@ -60,8 +60,8 @@ static void end_stream(struct v2_stream *stream)
     struct v2_connection *c = stream->connection;
     enum v2_end end = END_BY_US;
 
-    if (stream->is_reset) {
-        v2_note_closed(c, stream->id, stream->is_reset_by_us ? END_BY_US : END_BY_PEER);
+    if (stream->reset != V2_NOT_RESET) {
+        v2_note_closed(c, stream->id, stream->reset == V2_RESET_BY_US ? END_BY_US : END_BY_PEER);
         return;
     }
     if (!stream->is_output_ended) {

@@ -211,6 +211,13 @@ struct v2_tail {
     void (*drop)(struct v2_stream *stream); /* forgets what is held */
 };
 
+/* Whether a stream was reset: nothing more is sent on it then. */
+enum v2_reset {
+    V2_NOT_RESET,
+    V2_RESET_BY_PEER, /* or the connection failed */
+    V2_RESET_BY_US,
+};
+
 /* A stream; in the arena of its request. */
 struct v2_stream {
     struct v2_connection *connection;
@@ -225,8 +232,7 @@ struct v2_stream {
     uint64_t pass;        /* bytes that it has sent, each by its share: the least is served next */
     bool is_input_ended;  /* END_STREAM was received */
     bool is_output_ended; /* END_STREAM was sent */
-    bool is_reset;        /* by either side, or the connection failed: nothing more is sent */
-    bool is_reset_by_us;
+    enum v2_reset reset;
     bool is_turn_waited;      /* it is on the list of those that wait for their turn */
     bool has_turn;            /* it was given one: a frame may leave though others wait */
     bool is_window_waited;    /* its fiber waits for the stream's own window */
@@ -235,7 +241,7 @@ struct v2_stream {
     bool is_leaving;          /* all that is still to be given is in memory or in files */
     bool has_ended;           /* its fiber has: what is left is the tail */
     struct v2_tail *tail;     /* what is held of the answer, or NULL: see tail.c */
-    bool has_rest;            /* the body came to its end in disorder: see error */
+    bool is_body_broken;      /* the body came to its end in disorder: see error */
     uint8_t error;            /* enum v2_error that the stream is reset with at its end */
     struct list turn_node;    /* on connection->waiting */
     struct list woken_node;   /* on connection->woken */
@@ -301,7 +307,7 @@ __attribute__((format(printf, 3, 4))) void v2_fail(struct v2_connection *c, enum
 /* RST_STREAM to the client, its request is cancelled. */
 void v2_reset(struct v2_stream *stream, enum v2_error error);
 /* The request ends without a word to the client. */
-void v2_cancel(struct v2_stream *stream);
+void v2_cancel(struct v2_stream *stream, enum v2_reset by);
 /* All requests end so. */
 void v2_cancel_all(struct v2_connection *c);
 /* Has the fiber that waits here gone on when the input was seen through. */

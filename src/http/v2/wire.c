@@ -25,7 +25,7 @@ static bool give_piece(struct v2_stream *stream, const struct body_piece *piece,
                          : v2_tail_waits(stream) ? 0
                                                  : v2_try_grant(stream, left);
 
-        if (stream->is_reset || c->conn->is_broken) {
+        if (stream->reset != V2_NOT_RESET || c->conn->is_broken) {
             granted = 0;
         } else if (granted == 0 && may_hold) {
             v2_tail_hold(stream, piece, done, size);
@@ -59,7 +59,7 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
     } else if (!give_piece(stream, piece, size, is_last)) {
         return false;
     }
-    if (stream->is_reset || c->conn->is_broken) {
+    if (stream->reset != V2_NOT_RESET || c->conn->is_broken) {
         return false;
     }
     if (v2_tail_waits(stream)) {
