@@ -75,12 +75,12 @@ def test_clients_that_leave_are_logged(serve):
     """At level info, as nginx has it: before a request, between two, by a reset."""
     server = serve("server { listen 127.0.0.1:@PORT@; location / { return 200 ok; } }")
     server.client().close()
-    server.wait_log(r"\[info\] \S+ \*\d+ client closed connection while waiting for request, client: 127.0.0.1, server: 127.0.0.1:%d$"
+    server.wait_log(r"(?m)\[info\] \S+ \*\d+ client closed connection while waiting for request, client: 127.0.0.1, server: 127.0.0.1:%d$"
                     % server.port)
     with server.client() as client:
         client.request("/")
-    server.wait_log(r"\[info\] \S+ \*\d+ client 127.0.0.1 closed keepalive connection$")
+    server.wait_log(r"(?m)\[info\] \S+ \*\d+ client 127.0.0.1 closed keepalive connection$")
     client = server.client()
     client.request("/")
     client.reset()
-    server.wait_log(r"client 127.0.0.1 closed keepalive connection \(104: Connection reset by peer\)$")
+    server.wait_log(r"(?m)client 127.0.0.1 closed keepalive connection \(104: Connection reset by peer\)$")
