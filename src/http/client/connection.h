@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "event/loop.h"
-#include "http/message/head_scan.h"
 #include "http/routing/settings.h"
 #include "net/addr/addr.h"
 #include "net/conn/conn.h"
@@ -42,7 +41,6 @@ struct connection_details {
     struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
     struct pinned_connections
         *pinned;           /* backends' connections that are this client's alone, or NULL; owned */
-    struct head_scan scan; /* of a head that is there in part */
     size_t address_length; /* of address; 0 = not made yet */
     char address[ADDR_TEXT_MAX]; /* client's address as text */
 };

@@ -82,9 +82,7 @@ static void recycle_sent(struct v1_connection *c)
             conn->sent < request->delivery.end ? conn->sent : request->delivery.end;
         counters_mine->writing -= list_is_empty(&c->unfinished);
         c->unfinished_count--;
-        if (c->logged_first == request) {
-            c->logged_first = NULL;
-        }
+        c->logs_first = c->logs_first && c->unfinished_count != 0;
         request_log(request);
         request_free(request);
     }
@@ -142,7 +140,7 @@ static bool may_pump(const struct v1_connection *c)
 
     return c->current == NULL && !c->connection->is_last && !conn->is_broken &&
            conn_unsent(conn) == 0 &&
-           (conn->is_readable || (conn->in_end != conn->in_start && !c->was_parsed_partly));
+           (conn->is_readable || (conn->in_end != conn->in_start && c->open_head == NULL));
 }
 
 /* The client has left while no request was on its way: before its first, or between two. */
@@ -212,7 +210,7 @@ void v1_settle(struct v1_connection *c)
     if (connection->is_last) {
         v1_connection_finish(c);
     } else if (conn->is_input_closed) {
-        if (c->was_parsed_partly) {
+        if (c->open_head != NULL) {
             v1_log_open_head(c, 400, 0, "client prematurely closed connection");
         } else {
             log_leaving(c, 0);
@@ -313,7 +311,7 @@ static void on_timeout(struct conn *conn)
         request->log.action = "sending to client";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->is_timed_out = true;
-    } else if (c->was_parsed_partly) {
+    } else if (c->open_head != NULL) {
         v1_log_open_head(c, 408, ETIMEDOUT, "client timed out");
     } else if (is_awaited) {
         connection_log(connection, "waiting for request", &log);
@@ -342,7 +340,7 @@ static void v1_connection_end(struct http_connection *connection)
 {
     struct v1_connection *c = v1_state(connection);
 
-    counters_mine->reading -= c->was_parsed_partly;
+    v1_forget_open_head(c);
     give_back(c);
 }
 
@@ -450,7 +448,7 @@ void v1_log_first(struct request *request)
 {
     struct v1_connection *c = v1_state(request->connection);
 
-    c->logged_first = request;
+    c->logs_first = true;
 }
 
 struct request *v1_former(const struct request *request)

@@ -1,5 +1,8 @@
 /* Request heads of a connection: reads them, starts their requests, refuses what is none. */
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "http/message/repeat.h"
 #include "http/request/engine.h"
 #include "http/v1/v1.h"
@@ -39,6 +42,28 @@ static bool fill(struct v1_connection *c, uint32_t max)
         large_reads_left--;
     }
     return true;
+}
+
+/* A head is there in part: the connection counts as being read. */
+static void keep_open_head(struct v1_connection *c, const struct head_scan *scan)
+{
+    if (c->open_head == NULL) {
+        c->open_head = malloc(sizeof(*c->open_head));
+        if (c->open_head == NULL) {
+            fatal_no_memory(sizeof(*c->open_head));
+        }
+        counters_mine->reading++;
+    }
+    *c->open_head = *scan;
+}
+
+void v1_forget_open_head(struct v1_connection *c)
+{
+    if (c->open_head != NULL) {
+        free(c->open_head);
+        c->open_head = NULL;
+        counters_mine->reading--;
+    }
 }
 
 /* A request that gets its answer without being looked at; nothing after it is read as a request. */
@@ -81,8 +106,8 @@ static void head_refuse(struct v1_connection *c, struct request *request, const 
  */
 #define REPEATS 16
 
-/* Parses what is there. True: a request was started (or refused), the pump continues. */
-static bool v1_heads_read_head(struct v1_connection *c)
+/* Parses what is there: a request is started, or refused, or the rest of the head is awaited. */
+static void v1_heads_read_head(struct v1_connection *c)
 {
     static struct repeated repeats[REPEATS];
     struct conn *conn = c->conn;
@@ -97,10 +122,11 @@ static bool v1_heads_read_head(struct v1_connection *c)
     enum parse_result result = head_parse(conn_input(conn), &reading, &head);
 
     if (result == PARSE_MORE) {
-        connection_details(c->connection)->scan = head.scan;
+        keep_open_head(c, &head.scan);
         request_free(request);
-        return false;
+        return;
     }
+    v1_forget_open_head(c);
     c->current = request;
     request->is_pipelined = !list_is_empty(&c->unfinished);
     counters_mine->writing += list_is_empty(&c->unfinished);
@@ -110,7 +136,7 @@ static bool v1_heads_read_head(struct v1_connection *c)
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
         head_refuse(c, request, &head);
-        return true;
+        return;
     }
     conn_consume(conn, head.end);
     request->log.action = "reading client request headers";
@@ -125,7 +151,6 @@ static bool v1_heads_read_head(struct v1_connection *c)
     } else {
         request_start(request);
     }
-    return true;
 }
 
 /* How far requests are answered ahead of a client that does not read: bytes and responses, each of
@@ -141,22 +166,19 @@ void v1_pump(struct v1_connection *c)
 
     c->is_pumping = true;
     while (c->current == NULL && !c->connection->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
-           c->unfinished_count < PIPELINE_REQUESTS && c->logged_first == NULL) {
-        bool is_new = conn->in_end != conn->in_start && !c->was_parsed_partly;
+           c->unfinished_count < PIPELINE_REQUESTS && !c->logs_first) {
+        bool is_new = conn->in_end != conn->in_start && c->open_head == NULL;
 
         if (!is_new) {
             if (!conn->is_readable || !fill(c, limits->head_max)) {
                 break;
             }
-            if (c->was_parsed_partly &&
-                !head_wants_parsing(&c->connection->details->scan, conn_input(conn), limits)) {
+            if (c->open_head != NULL &&
+                !head_wants_parsing(c->open_head, conn_input(conn), limits)) {
                 continue;
             }
         }
-        /* With a head there in part the connection counts as being read. */
-        bool is_partly = !v1_heads_read_head(c);
-        counters_mine->reading += (uint64_t) is_partly - c->was_parsed_partly;
-        c->was_parsed_partly = is_partly;
+        v1_heads_read_head(c);
     }
     c->is_pumping = false;
 }

@@ -20,14 +20,14 @@
  * the connection is idle. */
 struct v1_connection {
     struct http_connection *connection;
-    struct conn *conn;            /* of it */
-    struct request *current;      /* that is worked on, or NULL */
-    struct list unfinished;       /* requests whose response is not wholly sent, oldest first */
-    struct request *logged_first; /* has to be logged before the next one begins; or NULL */
+    struct conn *conn;           /* of it */
+    struct request *current;     /* that is worked on, or NULL */
+    struct list unfinished;      /* requests whose response is not wholly sent, oldest first */
+    struct head_scan *open_head; /* of a head that is there in part: its time runs; or NULL */
     uint32_t magic;
     uint16_t unfinished_count; /* requests on that list */
     bool is_pumping;           /* the pump is on the stack below */
-    bool was_parsed_partly;    /* a head is there in part: its time runs */
+    bool logs_first;           /* the newest of them has to be logged before the next one begins */
 };
 
 /* The reading of one request's body; in the request's arena. */
@@ -63,6 +63,8 @@ extern const struct http_protocol v1_protocol;
 
 /* heads.c: reads and starts requests while there is input and nothing to wait for. */
 void v1_pump(struct v1_connection *c);
+/* No head is there in part any more. */
+void v1_forget_open_head(struct v1_connection *c);
 /* The log line of a head that was there in part when the client left (400) or its time was up
  * (408). */
 void v1_log_open_head(struct v1_connection *c, unsigned status, int error, const char *reason);
