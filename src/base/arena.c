@@ -1,4 +1,5 @@
-/* Arenas: blocks, the per-process list of free ones, and what is built from their pieces. */
+/* Arenas: blocks, the per-process list of free ones, and the functions that build on pieces of
+   memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,15 @@ struct arena_block {
 
 struct arena_cleanup {
     struct arena_cleanup *next; /* next older one */
-    void (*run)(void *);        /* what to do */
-    void *arg;                  /* with what */
+    void (*run)(void *);        /* function to call */
+    void *arg;                  /* its argument */
 };
 
 enum {
     BLOCK_ROOM = ARENA_BLOCK_SIZE - (int) sizeof(struct arena_block),
     SMALL_ROOM = ARENA_SMALL_BLOCK - (int) sizeof(struct arena_block),
-    FREE_BLOCKS_MAX = 8192, /* 32 MB kept at most */
-    SMALL_TEXT = 256,       /* formatted texts up to this size are laid out once */
+    FREE_BLOCKS_MAX = 8192, /* at most 32 MB are kept */
+    SMALL_TEXT = 256,       /* formatted text up to this size is formatted only once */
     FIRST_VEC_CAPACITY = 4,
 };
 
@@ -30,9 +31,10 @@ _Static_assert(sizeof(struct arena_block) % 16 == 0, "pieces are aligned to 16")
 
 /* The free list. Arenas belong to the process's main thread, so there is no lock. */
 static struct {
-    struct arena_block *first; /* newest first: the warmest memory is used again first */
-    size_t count;              /* blocks in the list */
-    size_t low_water;          /* the least count since the last trim */
+    struct arena_block *
+        first; /* newest first: the memory that is most likely in the CPU's cache is reused first */
+    size_t count;     /* blocks in the list */
+    size_t low_water; /* lowest count since the last trim */
 } free_blocks;
 
 static struct arena_stats stats;
@@ -63,7 +65,7 @@ void arena_trim(void)
     free_blocks.low_water = free_blocks.count;
 }
 
-/* A block was taken: so many bytes. */
+/* Counts a new block of this size. */
 static void arena_account_for(struct arena *arena, size_t size)
 {
     struct arena_account *account = arena->account;
@@ -86,7 +88,8 @@ void arena_free(struct arena *arena)
         cleanup->run(cleanup->arg);
     }
     if (arena->account != NULL) {
-        arena->account->used -= arena->used; /* it may lie in one of the blocks */
+        arena->account->used -=
+            arena->used; /* before the blocks are freed: the account may be in one of them */
     }
     while (arena->blocks != NULL) {
         struct arena_block *block = arena->blocks;
@@ -109,7 +112,8 @@ void arena_free(struct arena *arena)
     arena_init(arena);
 }
 
-/* One of so many bytes, its header included; of the common size it may have been used before. */
+/* Takes a block of this size, its header included. One of the common size may come from the free
+   list. */
 static struct arena_block *block_take(size_t size)
 {
     struct arena_block *block = free_blocks.first;
@@ -138,7 +142,7 @@ static struct arena_block *block_take(size_t size)
     return block;
 }
 
-/* A block for one large piece. It goes after the newest, which stays the one in use. */
+/* A block for one large piece. It is linked after the newest block, which stays the current one. */
 static char *grow_large(struct arena *arena, size_t size)
 {
     size_t whole;
@@ -146,7 +150,7 @@ static char *grow_large(struct arena *arena, size_t size)
     if (__builtin_add_overflow(size, sizeof(struct arena_block) + POISON_REDZONE, &whole)) {
         fatal_no_memory(SIZE_MAX);
     }
-    /* A size of its own, so that the block is never taken for a common one. */
+    /* Another size than the common one, so that the block does not go to the free list. */
     if (whole <= ARENA_BLOCK_SIZE) {
         whole = ARENA_BLOCK_SIZE + 1;
     }
@@ -174,7 +178,7 @@ void *arena_grow(struct arena *arena, size_t size)
     char *piece = (char *) (block + 1);
     char *next = piece + rounded;
     char *end = (char *) block + block->size;
-    /* The block with more room left is kept as the current one. */
+    /* The block with more free space becomes the current one. */
     if (end - next >= arena->end - arena->next) {
         arena->next = next;
         arena->end = end;
@@ -193,7 +197,8 @@ char *arena_text(struct arena *arena, size_t size)
     }
     char *piece = arena->end - whole;
     if (POISON_REDZONE != 0) {
-        /* Poison counts in eights: only a piece that starts at one can be fenced in exactly. */
+        /* AddressSanitizer poisons in units of 8 bytes: only a piece that starts at a multiple of 8
+           can be enclosed exactly. */
         piece -= (uintptr_t) piece & 7;
     }
     arena->end = piece;

@@ -1,4 +1,4 @@
-/* Growing byte buffers on the heap, and formatted writing into a room of fixed size. */
+/* Growing byte buffers on the heap, and formatted output into buffers of fixed size. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +80,8 @@ void buf_free(struct buf *buf)
 }
 
 /*
- * vsnprintf spends the last byte of the room on its NUL, so a text that does not end before it is
- * formatted into a copy and cut. Without memory for that, all but the last byte stands.
+ * vsnprintf uses the last byte of the buffer for its NUL, so text that needs that byte is formatted
+ * into a copy and cut. If there is no memory for the copy, the last byte is lost.
  */
 void writer_vprintf(struct writer *writer, const char *format, va_list args)
 {

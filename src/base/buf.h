@@ -1,4 +1,5 @@
-/* Growing byte buffers on the heap, for text that outlives no arena: log lines, dumps, messages. */
+/* Growing byte buffers on the heap, for text that belongs to no arena: log lines, dumps, messages.
+   And writing to buffers of fixed size. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -17,7 +18,7 @@ struct buf {
     size_t capacity; /* bytes allocated */
 };
 
-/* Room for at least `more` bytes after len; the caller writes there and adds to len. */
+/* Makes space for at least `more` bytes after len; the caller writes there and adds to len. */
 char *buf_reserve(struct buf *buf, size_t more);
 void buf_append(struct buf *buf, struct str s);
 void buf_append_char(struct buf *buf, char c);
@@ -31,12 +32,12 @@ static inline struct str buf_str(const struct buf *buf)
 }
 
 /*
- * Writing into a room of fixed size: each call writes what fits and never beyond the end. Used for
- * log lines and response heads, where the room was measured or is a hard limit.
+ * Writes to a buffer of fixed size: each call writes what fits and never beyond the end. Used for
+ * log lines and response heads, whose size was computed or has a hard limit.
  */
 struct writer {
     char *at;  /* next byte to write */
-    char *end; /* one past the last */
+    char *end; /* one past the last byte */
 };
 
 static inline void writer_put(struct writer *writer, struct str s)
@@ -51,7 +52,7 @@ static inline void writer_put(struct writer *writer, struct str s)
     }
 }
 
-/* Formatted text, cut at the end of the room; writes no NUL that counts. */
+/* Formatted text, cut at the end of the buffer; a NUL is not counted. */
 void writer_printf(struct writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void writer_vprintf(struct writer *writer, const char *format, va_list args);

@@ -27,7 +27,7 @@ uint32_t crc32_of(struct str s)
 
 #define MURMUR_FACTOR 0x5bd1e995u
 
-/* Four bytes at a time, whatever the machine's order of bytes is. */
+/* Reads four bytes at a time, independent of the byte order of the machine. */
 uint32_t murmur2_of(struct str s)
 {
     const unsigned char *at = (const unsigned char *) s.data;
@@ -52,11 +52,11 @@ uint32_t murmur2_of(struct str s)
     return hash ^ hash >> 15;
 }
 
-/* The digests of OpenSSL, looked up once, and what a thread computes them in. */
+/* The digests of OpenSSL, fetched once, and one context per thread. */
 enum { DIGEST_MD5, DIGEST_SHA1, DIGEST_COUNT };
 static EVP_MD *digest_types[DIGEST_COUNT];
 static pthread_once_t digests_once = PTHREAD_ONCE_INIT;
-static pthread_key_t digests_key; /* whose destructor frees those of a thread that ends */
+static pthread_key_t digests_key; /* its destructor frees the contexts of a thread that ends */
 
 struct digests {
     EVP_MD_CTX *contexts[DIGEST_COUNT];
@@ -118,7 +118,7 @@ void sha1_of(struct str s, unsigned char out[20])
     digest_of(DIGEST_SHA1, s, out);
 }
 
-/* Drawn before main(), hence the same in the master, in all workers and in shared memory. */
+/* Chosen before main(), so it is the same in the master, in all workers and in shared memory. */
 static uint64_t hash_key[2];
 
 static inline uint64_t rotate(uint64_t x, unsigned bits)
@@ -184,10 +184,10 @@ uint64_t keyed_hash(struct str s)
     return siphash_1_3(s, hash_key);
 }
 
-/* Bytes of the kernel's that wait to be handed out; each is wiped when it has been. */
+/* Random bytes from the kernel that are not used yet; each is wiped when it is given out. */
 static struct {
     unsigned char bytes[512];
-    size_t left; /* the last `left` bytes of the array are fresh */
+    size_t left; /* the last `left` bytes of the array are unused */
 } pool;
 
 static void take_from_kernel(unsigned char *out, size_t len)

@@ -1,5 +1,5 @@
-/* The decoder of the chunked transfer coding. Strict: a bare LF, an empty size or 16 digits are
- * refused. */
+/* The decoder of the chunked transfer coding. Strict: a bare LF, an empty size or more than 15
+ * digits are refused. */
 #include "base/chunked.h"
 
 #include "base/text.h"
@@ -47,7 +47,7 @@ static bool extension_byte(struct chunked *chunked, unsigned char c)
            ++chunked->extensions <= CHUNK_EXTENSIONS_MAX;
 }
 
-/* The line end after a size: what comes next. */
+/* The line of a chunk size has ended: the body of the chunk or, for size 0, the end follows. */
 static enum chunked_result size_ended(struct chunked *chunked)
 {
     chunked->digits = 0;

@@ -1,4 +1,4 @@
-/* The cached clock of the process and its texts. */
+/* The cached clock of the process, and its formatted times. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ struct clock clock_now;
 static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-/* Room for any int in each place of the formats below; the texts themselves are shorter. */
+/* Large enough for any int in each field of the formats below; the results are shorter. */
 enum { TEXT_ROOM = 96 };
 
 static void keep_text(char *to, size_t size, const char *text)

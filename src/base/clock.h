@@ -1,4 +1,5 @@
-/* The cached clock: read once per turn of the loop, with the texts that logs and headers need. */
+/* The cached clock: read once per turn of the loop, with the formatted times that logs and headers
+   need. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -7,14 +8,14 @@
 
 #include "base/str.h"
 
-/* One reading; time.lua knows the first members by FFI. Texts are laid out when the second changes,
- * not before. */
+/* One reading. time.lua knows the first members by FFI. The formatted times change only when the
+ * second changes. */
 struct clock {
-    uint64_t now_ms;       /* monotonic, milliseconds; deadlines are compared with it */
+    uint64_t now_ms;       /* monotonic, milliseconds; deadlines use it */
     time_t seconds;        /* since the epoch */
     unsigned milliseconds; /* 0 to 999, of the wall clock */
     int gmt_offset_min;    /* minutes east of UTC */
-    /* Texts without NUL, of fixed lengths; valid until the next clock_update. */
+    /* Formatted times without NUL, of fixed lengths; valid until the next clock_update. */
     char http_date[29];   /* Sun, 06 Nov 1994 08:49:37 GMT */
     char log_local[26];   /* 22/Jul/2026:10:11:12 +0000 */
     char error_local[19]; /* 2026/07/22 10:11:12 */
@@ -24,11 +25,11 @@ struct clock {
 
 extern struct clock clock_now; /* of this process */
 
-/* Reads the clocks; cheap when the second has not changed. Called by the loop once a turn. */
+/* Reads the clocks; cheap while the second has not changed. Called by the loop once a turn. */
 void clock_update(void);
-/* The monotonic clock itself, nanoseconds, for what must be measured within a turn. */
+/* The monotonic clock now, in nanoseconds, for measurements within a turn. */
 uint64_t clock_read_ns(void);
-/* A counter that runs at a steady rate of its own: for the ratio of two times. A few instructions.
+/* A counter of constant but unknown rate: for the ratio of two intervals. Costs a few instructions.
  */
 static inline uint64_t clock_ticks(void)
 {
@@ -45,7 +46,7 @@ static inline uint64_t clock_ticks(void)
 /* Milliseconds since clock_update. */
 uint64_t clock_age_ms(void);
 
-/* The form of log_local for another time: "22/Jul/2026:10:11:12 +0000", without NUL. */
+/* The format of log_local for any time: "22/Jul/2026:10:11:12 +0000", without NUL. */
 #define CLOCK_LOG_LENGTH 26
 void clock_log_format(char *at, time_t when);
 

@@ -10,9 +10,9 @@
 
 static struct {
     bool is_known;
-    int list_fd; /* /proc/self/fd, whose size is their number; -1 = none */
+    int list_fd; /* /proc/self/fd, whose size is the number of open descriptors; -1 = none */
     uint32_t limit;
-    uint32_t others; /* at the first call, without the connections of then */
+    uint32_t others; /* open at the first call, without the connections at that time */
 } descriptors;
 
 static uint32_t read_limit(void)
@@ -25,7 +25,7 @@ static uint32_t read_limit(void)
     return (uint32_t) limit.rlim_cur;
 }
 
-/* By reading the folder; 0 where there is none. */
+/* Counts the entries of /proc/self/fd; 0 where it does not exist. */
 static uint32_t count_open(void)
 {
     DIR *folder = opendir("/proc/self/fd");

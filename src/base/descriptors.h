@@ -4,12 +4,13 @@
 
 #include <stdint.h>
 
-/* RLIMIT_NOFILE. Read once, as is what the kernel counts: call these in a worker only, after its
- * limits were set. */
+/* RLIMIT_NOFILE. The limit, and the kernel's count, are read once: call these in a worker only,
+ * after its limits were set. */
 uint32_t descriptors_limit(void);
 /*
- * How many more may be opened now. The kernel counts them since Linux 6.2. Before that those of the
- * first call are counted, and `connections`, those that are open now, tells how many came since.
+ * How many more descriptors may be opened now. Since Linux 6.2 the kernel gives the number of open
+ * ones. Before that it is the number at the first call, corrected by `connections`, the connections
+ * that are open now.
  */
 uint32_t descriptors_left(uint32_t connections);
 

@@ -1,11 +1,12 @@
-/* Escapes: percent-encoding by place, HTML entities, JSON and access log forms. */
+/* Escapes: percent-encoding for different parts of a URI, HTML entities, JSON and access log forms.
+ */
 #include <string.h>
 
 #include "base/text.h"
 
 _Static_assert(ESCAPE_LOG < 16, "the sets of a byte fit in its class");
 
-/* Bit `set` of classes[c] says that byte c is escaped in that set. */
+/* If bit `set` of classes[c] is set, byte c is escaped in that set. */
 #define U (1 << ESCAPE_URI)
 #define R (1 << ESCAPE_REDIRECT)
 #define A (1 << ESCAPE_ARGS)
@@ -96,7 +97,7 @@ static char json_letter(unsigned char c)
     }
 }
 
-/* Bytes that one escaped byte needs. */
+/* Bytes that an escaped byte needs. */
 static size_t length_of(unsigned char c, enum escape_set set)
 {
     switch (set) {
@@ -204,7 +205,7 @@ struct str percent_decode(struct arena *arena, struct str s)
     return str_from(start, at);
 }
 
-/* What follows a backslash for this byte; 0 = the byte stays as it is. */
+/* The character after the backslash for this byte; 0 = the byte is not escaped. */
 static char sql_letter(char c)
 {
     switch (c) {

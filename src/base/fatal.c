@@ -1,5 +1,4 @@
-/* The end of the process: the system has no memory left, or a pointer does not point to what it
- * should. */
+/* Ends the process: the system has no memory left, or a pointer points to a wrong object. */
 #include "base/fatal.h"
 
 #include <errno.h>

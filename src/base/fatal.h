@@ -1,25 +1,24 @@
-/* The end of the process: the system has no memory left, or a pointer does not point to what it
- * should. */
+/* Ends the process: the system has no memory left, or a pointer points to a wrong object. */
 #ifndef BASE_FATAL_H
 #define BASE_FATAL_H
 
 #include <stddef.h>
 
-/* How the owner of the log reports it: errno or 0, and the text. NULL: on standard error. May not
- * allocate. */
+/* Reports the error for the owner of the log: errno or 0, and the text. NULL: standard error is
+ * used. Must not allocate. */
 extern void (*fatal_report)(int error, const char *text);
 
-/* Logs that so many bytes could not be had, and ends the process with status 1: the master starts
- * another worker. */
+/* Logs that an allocation of this size failed, and ends the process with status 1: the master
+ * starts another worker. */
 _Noreturn void fatal_no_memory(size_t size);
 
-/* Tells that an object is not what its caller took it for, and aborts; for CHECK_MAGIC. */
+/* Logs that an object is not of the expected type, and aborts; for CHECK_MAGIC. */
 _Noreturn void fatal_wrong_object(const char *file, int line, const char *magic);
 
 /*
- * Where a struct enters a package, in release builds as well: the object's member `magic` must be
- * the number, say CONN_MAGIC, or the process ends with a line that names place and number. A crash
- * with a name beats a wild pointer.
+ * Checks a struct where it enters a package, in release builds as well: if the object's member
+ * `magic` is not the number, say CONN_MAGIC, the process ends with a line that has the source line
+ * and the number. That is better than a wild pointer.
  */
 #define CHECK_MAGIC(object, number)                                                                \
     do {                                                                                           \

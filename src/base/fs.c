@@ -14,7 +14,7 @@
 
 enum { READ_STEP = 16384 };
 
-/* Reads until the end; false with errno. */
+/* Reads until end-of-file; false with errno. */
 static bool read_to_end(int fd, size_t limit, struct buf *buf)
 {
     for (;;) {
@@ -66,7 +66,8 @@ struct str fs_full_name(struct arena *arena, struct str prefix, struct str name)
     return whole;
 }
 
-/* Makes the last part of a path and gives it opened. Plain paths for who is not root. */
+/* Creates the last component of a path and opens it. Processes that are not root use the path as it
+   is and open nothing. */
 static bool make_directory(const char *path, mode_t mode, struct stat *info, int *fd)
 {
     *fd = -1;
@@ -84,7 +85,7 @@ static bool make_directory(const char *path, mode_t mode, struct stat *info, int
     return true;
 }
 
-/* Has it other names in it than "." and ".."? */
+/* Does the directory have entries other than "." and ".."? */
 static bool holds_names(int fd)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -106,8 +107,9 @@ static bool holds_names(int fd)
 }
 
 /*
- * Gives an open directory to its new owner. Where others can rename, somebody may have put a
- * directory of root's with all that is in it under this name: that one stays root's.
+ * Gives an open directory to its new owner. If users other than root may rename in the parent
+ * directory, one of them may have moved a directory of root, with its contents, to this name: a
+ * directory of root that is not empty is refused there.
  */
 static bool give_directory(int fd, const struct stat *info, uid_t uid)
 {
@@ -161,7 +163,7 @@ bool fs_write_all(int fd, struct str data)
     return true;
 }
 
-/* Makes the directories above a path. */
+/* Creates the parent directories of a path. */
 static bool make_parents(const char *path, mode_t mode)
 {
     size_t len = strlen(path);
@@ -182,10 +184,10 @@ static bool make_parents(const char *path, mode_t mode)
     return is_good;
 }
 
-/* Copies what is in one file to another. */
+/* Copies the contents of one file to another. */
 static bool copy_bytes(int from, int to)
 {
-    char bytes[3072]; /* a frame may not exceed 4096 bytes, whatever is inlined */
+    char bytes[3072]; /* a frame must not exceed 4096 bytes, whatever is inlined */
 
     for (;;) {
         ssize_t n = read(from, bytes, sizeof(bytes));
@@ -201,7 +203,7 @@ static bool copy_bytes(int from, int to)
     }
 }
 
-/* A copy of an open file under a name that mkostemp completes, then a rename. */
+/* Copies an open file to a name that mkostemp completes, then renames that. */
 static bool copy_as(int source, char *name, const char *to)
 {
     struct stat info;
@@ -225,7 +227,7 @@ static bool copy_as(int source, char *name, const char *to)
     return is_good;
 }
 
-/* To another file system: with permissions and times, beside the target at first. */
+/* Copies to another file system, with permissions and times: first to a name beside the target. */
 static bool copy_over(const char *from, const char *to)
 {
     char *name;
@@ -242,7 +244,7 @@ static bool copy_over(const char *from, const char *to)
     int error = errno;
     close(source);
     if (is_good) {
-        unlink(from); /* what stays behind is rubbish only */
+        unlink(from); /* a failure leaves only an old file behind */
     }
     errno = error;
     return is_good;
@@ -264,7 +266,7 @@ bool fs_move(const char *from, const char *to, mode_t mode)
     return errno == EXDEV && copy_over(from, to);
 }
 
-/* The directory of the file has its name on the disk, too. */
+/* Makes the file's entry in its directory durable. */
 static int sync_directory(struct str file)
 {
     const char *slash = str_find_last_char(file, '/');
@@ -281,7 +283,7 @@ static int sync_directory(struct str file)
     return error;
 }
 
-/* A whole file on the disk, or none. */
+/* Writes a complete, durable file, or none. */
 static int write_new(const char *name, struct str text)
 {
     int error = 0;

@@ -1,5 +1,5 @@
-/* Trees of files: removed, copied, moved. Everything goes by open directories, so that nobody can
- * lead it elsewhere by changing a directory above. */
+/* Trees of files: remove, copy, move. All names are relative to open directories, so that a change
+ * of a directory above cannot lead an operation elsewhere. */
 #define _GNU_SOURCE
 #include "base/fs_tree.h"
 
@@ -15,7 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Closes, and keeps errno for whom it tells something. */
+/* Closes without changing errno. */
 static void close_quietly(int fd)
 {
     int error = errno;
@@ -24,10 +24,10 @@ static void close_quietly(int fd)
     errno = error;
 }
 
-/* Walks a directory; each entry but "." and ".." is handed to `visit` with the open directory. */
+/* Reads a directory; `visit` is called with the open directory for each entry but "." and "..". */
 struct walk {
     bool (*visit)(const struct walk *walk, struct fs_location entry, unsigned depth);
-    int to; /* the directory that is copied to */
+    int to; /* the directory to copy to */
     const struct fs_tree_rules *rules;
 };
 
@@ -106,7 +106,7 @@ bool fs_remove_tree(struct fs_location at)
 
 #define COPY_STEP ((size_t) 1 << 24)
 
-/* By references to blocks where the file system has that. */
+/* Shares blocks where the file system can. */
 static bool copy_bytes(int from, int to)
 {
     bool is_ranged = true;
@@ -118,14 +118,15 @@ static bool copy_bytes(int from, int to)
             return true;
         }
         if (n == 0 || (n < 0 && is_ranged && errno != EINTR)) {
-            is_ranged = false; /* what is left, or all where it cannot be done that way */
+            is_ranged =
+                false; /* the remainder, or everything if copy_file_range() is not possible */
         } else if (n < 0 && errno != EINTR) {
             return false;
         }
     }
 }
 
-/* A fresh file beside the name it will have. */
+/* Creates a temporary file beside the final name. */
 static int open_beside(int directory, char *name, size_t size)
 {
     unsigned number = 0;
@@ -142,8 +143,7 @@ static int open_beside(int directory, char *name, size_t size)
 }
 
 #define NAMES_MAX                                                                                  \
-    65536 /* bytes of the names of a file's attributes, and of the value of one, as Linux has it   \
-           */
+    65536 /* Linux's limits for the names of a file's attributes, and for one value, in bytes */
 
 void fs_copy_attributes(int from, int to)
 {
@@ -281,7 +281,7 @@ bool fs_move_tree(struct fs_location from, struct fs_location to, const struct f
     return errno == EXDEV && fs_copy_tree(from, to, rules) && fs_remove_tree(from);
 }
 
-/* ---- places ---- */
+/* ---- location ---- */
 
 static bool fs_tree_is_same(const struct stat *a, const struct stat *b)
 {
@@ -298,7 +298,7 @@ bool fs_is_inside(int directory, const struct stat *of)
     while (fd != -1 && fstat(fd, &here) == 0) {
         is_inside = fs_tree_is_same(&here, of);
         if (is_inside || fstatat(fd, "..", &above, 0) != 0 || fs_tree_is_same(&here, &above)) {
-            break; /* at the root, which is above itself */
+            break; /* at the root, which is its own parent */
         }
         int next = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
         close(fd);
@@ -310,8 +310,7 @@ bool fs_is_inside(int directory, const struct stat *of)
     return is_inside;
 }
 
-/* Goes into the directory `name`, which is made if it is not there. The former one is closed unless
- * it is `kept`. */
+/* Opens the directory `name`, which is created if necessary. Closes `at` unless it is `kept`. */
 static int enter_directory(int at, int kept, const char *name, mode_t mode, int flags)
 {
     int next = -1;

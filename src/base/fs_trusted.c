@@ -1,4 +1,4 @@
-/* Opening files as root without following what others have laid. */
+/* Opens files as root without following links of other users. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,16 +13,16 @@
 
 #include "base/fs.h"
 
-#define LINKS_MAX 40 /* as the kernel has it */
+#define LINKS_MAX 40 /* the kernel's limit */
 
-/* A path on its way: what was walked is `at`. */
+/* The state of a path walk: `at` is the directory reached so far. */
 struct walk {
     int at;         /* the directory that has been reached */
-    char *left;     /* owned: what is to be walked from there */
+    char *left;     /* owned: the remaining path */
     unsigned links; /* followed so far */
-    int flags;      /* how the last name is opened */
-    mode_t mode;    /* of what that makes */
-    int opened;     /* the descriptor of the last name, after STEP_OPENED */
+    int flags;      /* flags for opening the last component */
+    mode_t mode;    /* mode for creating it */
+    int opened;     /* the descriptor of the last component, after STEP_OPENED */
 };
 
 static void stop(struct walk *walk)
@@ -36,7 +36,7 @@ static void stop(struct walk *walk)
     errno = error;
 }
 
-/* From the root, or from where it stands. */
+/* Starts at the root or in the current directory; a relative path continues at `at`. */
 static bool set_out(struct walk *walk)
 {
     if (walk->left[0] == '/' || walk->at == -1) {
@@ -49,7 +49,7 @@ static bool set_out(struct walk *walk)
     return walk->at != -1;
 }
 
-/* Cuts the next name off, "." where there is none; *is_last when nothing follows it. */
+/* Takes the next component of the path, "." if there is none; *is_last when no other follows. */
 static bool next_name(struct walk *walk, char name[NAME_MAX + 1], bool *is_last)
 {
     const char *start = walk->left + strspn(walk->left, "/");
@@ -67,7 +67,7 @@ static bool next_name(struct walk *walk, char name[NAME_MAX + 1], bool *is_last)
     return true;
 }
 
-/* The links of /proc are no texts, and nobody lays any there. */
+/* Links of /proc have no path as their target, and users cannot create any there. */
 static bool is_of_proc(int link)
 {
     struct statfs info;
@@ -89,8 +89,8 @@ bool fs_is_shared(int directory)
 }
 
 /*
- * May the link be followed? Its owner is to be trusted; and where a directory is wanted, which may
- * be given away, nobody else may have moved the link to this name.
+ * May the link be followed? Its owner must be trusted. If a directory is wanted, which may be given
+ * to another user, no other user may have been able to move the link to this name.
  */
 static bool is_trusted(const struct walk *walk, uid_t owner)
 {
@@ -98,7 +98,7 @@ static bool is_trusted(const struct walk *walk, uid_t owner)
            ((walk->flags & O_DIRECTORY) == 0 || !fs_is_shared(walk->at));
 }
 
-/* Puts a link's text before what is left, if it may be followed. */
+/* Puts the target of a link before the remaining path, if the link may be followed. */
 static bool follow(struct walk *walk, int link, uid_t owner)
 {
     char *text = malloc(PATH_MAX);
@@ -124,7 +124,7 @@ static bool follow(struct walk *walk, int link, uid_t owner)
 
 enum step { STEP_ON, STEP_OPENED, STEP_FAILED };
 
-/* The name is a link, of which `link` is a descriptor. */
+/* The component is a symbolic link; `link` is its descriptor. */
 static enum step take_connection(struct walk *walk, const char *name, bool is_last, int link,
                                  uid_t owner)
 {

@@ -1,5 +1,5 @@
-/* The timer heap: a 4-ary min-heap with the keys beside the pointers, so that sifting reads one
- * line. */
+/* The timer heap: a 4-ary min-heap with the keys beside the pointers, so that sifting reads few
+ * cache lines. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static inline void place(struct heap *heap, uint32_t index, struct heap_entry en
     entry.node->index = index;
 }
 
-/* Moves the hole at index up until entry fits, and puts it there. */
+/* Moves the gap at index up until entry fits, and puts it there. */
 static void sift_up(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     while (index > 0) {
@@ -28,7 +28,7 @@ static void sift_up(struct heap *heap, uint32_t index, struct heap_entry entry)
     place(heap, index, entry);
 }
 
-/* Moves the hole at index down until entry fits, and puts it there. */
+/* Moves the gap at index down until entry fits, and puts it there. */
 static void sift_down(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     for (;;) {

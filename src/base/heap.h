@@ -7,13 +7,13 @@
 
 #define HEAP_OUT UINT32_MAX /* index of a node that is in no heap */
 
-/* Embedded in what has a deadline. */
+/* Embedded in an object that has a deadline. */
 struct heap_node {
-    uint64_t key;   /* the heap's idea of the deadline, ms; the owner's true one may be later */
-    uint32_t index; /* place in the heap, or HEAP_OUT */
+    uint64_t key;   /* the key in the heap, not later than the owner's actual deadline */
+    uint32_t index; /* index in the heap, or HEAP_OUT */
 };
 
-/* A node with its key beside the pointer, so that sifting touches no node. */
+/* A node with its key beside the pointer, so that sifting does not read nodes. */
 struct heap_entry {
     uint64_t key;
     struct heap_node *node; /* not owned */
@@ -21,17 +21,17 @@ struct heap_entry {
 
 /* Zero-initialised is empty. */
 struct heap {
-    struct heap_entry *entries; /* that with the least key first; malloc'ed; owned */
+    struct heap_entry *entries; /* the one with the lowest key first; malloc'ed; owned */
     uint32_t count;             /* nodes */
-    uint32_t capacity;          /* room, in nodes */
+    uint32_t capacity;          /* nodes that fit */
 };
 
-/* Adds node, which is in no heap, with node->key set by the caller. */
+/* Adds a node, which must be in no heap, with node->key set by the caller. */
 void heap_insert(struct heap *heap, struct heap_node *node);
-/* Does nothing when it is in no heap. */
+/* Removes a node; does nothing when it is in no heap. */
 void heap_remove(struct heap *heap, struct heap_node *node);
 
-/* The first node's key was raised in node->key: puts it where it belongs. */
+/* The key of the first node was raised in node->key: moves it to its new position. */
 void heap_first_moved(struct heap *heap);
 void heap_free(struct heap *heap);
 

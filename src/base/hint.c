@@ -1,4 +1,4 @@
-/* Words of help after a message of the start. */
+/* Hints after an error message at the start. */
 #define _GNU_SOURCE
 #include "base/hint.h"
 
@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 
-#define FOLDER_MAX 1024 /* bytes of a path that is looked at */
+#define FOLDER_MAX 1024 /* longest path that is examined */
 
 bool hints_are_shown;
 
@@ -32,7 +32,7 @@ void hint_say(const char *format, ...)
     va_end(args);
 }
 
-/* A user as messages show him; in the room of the caller. */
+/* A user as it appears in messages. */
 struct user_text {
     char text[64];
 };
@@ -47,7 +47,7 @@ static struct user_text user_named(uid_t uid)
     return user;
 }
 
-/* "/a/b" of "/a/b/c", "/" of "/a"; in place. */
+/* Cuts the last component off, in place: "/a/b" of "/a/b/c", "/" of "/a". */
 static void cut_last(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -57,7 +57,7 @@ static void cut_last(char *path)
     }
 }
 
-/* Says it of this folder or file, if the user may not do that with it. */
+/* If the user may not do that with this file or directory, prints so. */
 static bool say_if_refused(const char *path, int mode, const char *what)
 {
     struct stat st;
@@ -66,7 +66,7 @@ static bool say_if_refused(const char *path, int mode, const char *what)
         return false;
     }
     if (stat(path, &st) != 0) {
-        return false; /* what is above it stops us; that is asked first */
+        return false; /* a directory above it is the reason; those are checked first */
     }
     hint_say("the user %s may not %s \"%s\": it belongs to %s, mode %04o",
              user_named(geteuid()).text, what, path, user_named(st.st_uid).text,
@@ -74,7 +74,7 @@ static bool say_if_refused(const char *path, int mode, const char *what)
     return true;
 }
 
-/* From the root down: the first folder that may not be searched, or is not there. */
+/* From the root down: prints the first directory that may not be searched, or does not exist. */
 static bool say_of_folders(const char *path)
 {
     char folder[FOLDER_MAX];

@@ -1,9 +1,9 @@
-/* SHA-256 (FIPS 180-4) and keyed hashes made of hashes (HMAC, RFC 2104). */
+/* SHA-256 (FIPS 180-4), and HMAC (RFC 2104). */
 #include <string.h>
 
 #include "base/checksum.h"
 
-#define BLOCK_SIZE 64 /* bytes that SHA-1 and SHA-256 take at a time */
+#define BLOCK_SIZE 64 /* bytes that SHA-1 and SHA-256 process at a time */
 
 /* ---- SHA-256 ---- */
 
@@ -96,7 +96,7 @@ void sha256_of(struct str s, unsigned char out[32])
 
 typedef void (*hash_function)(struct str s, unsigned char *out);
 
-/* The text is copied after its key: short texts are what is signed here. */
+/* Copies the text after the key: the texts that are signed here are short. */
 static void hmac_of(struct arena *arena, hash_function hash, size_t size,
                     const struct str *key_and_text, unsigned char *out)
 {

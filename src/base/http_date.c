@@ -1,4 +1,4 @@
-/* HTTP dates (RFC 9110, 5.6.7): the three forms that are read, the one that is written. */
+/* HTTP dates (RFC 9110, 5.6.7): parses all three forms, writes one. */
 #include "base/clock.h"
 #include "base/parse.h"
 
@@ -61,7 +61,7 @@ static bool http_date_take_text(struct str *s, struct str text)
     return true;
 }
 
-/* Exactly `width` digits. */
+/* Takes exactly `width` digits. */
 static bool take_number(struct str *s, size_t width, unsigned *out)
 {
     uint64_t n;
@@ -111,8 +111,8 @@ static bool take_asctime_form(struct str *s, struct moment *m)
 }
 
 /*
- * After "Sunday": ", 06-Nov-94 08:49:37 GMT". A year that would lie more than 50 years ahead is
- * the last one in the past with these two digits.
+ * After "Sunday": ", 06-Nov-94 08:49:37 GMT". A year that would be more than 50 years ahead is the
+ * last one in the past with these two digits.
  */
 static bool take_rfc850_form(struct str *s, struct moment *m)
 {
@@ -135,7 +135,7 @@ static bool take_rfc850_form(struct str *s, struct moment *m)
     return http_date_take_text(s, STR(" GMT"));
 }
 
-/* Two digits; what is none makes the result 100 or more. */
+/* Two digits; other characters make the result 100 or more. */
 static inline unsigned two_digits(const char *at)
 {
     unsigned tens = (unsigned) (unsigned char) at[0] - '0';
@@ -144,8 +144,8 @@ static inline unsigned two_digits(const char *at)
     return tens > 9 || ones > 9 ? 100 : tens * 10 + ones;
 }
 
-/* Which of the names the three letters are that stand before another byte; `count` when it is none.
- */
+/* The index of the name that the three letters are; another byte must follow them. `count` if they
+   are none. */
 static inline unsigned find_name(const char (*names)[4], unsigned count, const char *at)
 {
     const char letters[4] = {at[0], at[1], at[2], '\0'};
@@ -163,7 +163,7 @@ static inline unsigned find_name(const char (*names)[4], unsigned count, const c
     return i;
 }
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT", what nearly all are, by the places of its parts. */
+/* "Sun, 06 Nov 1994 08:49:37 GMT", by far the most common form, parsed at fixed positions. */
 static bool is_usual_form(struct str s, struct moment *m)
 {
     const char *at = s.data;
@@ -216,7 +216,7 @@ time_t http_date_parse(struct str s)
 
 time_t http_date_parse_loosely(struct str s)
 {
-    char usual[40]; /* "Wednesday, 06-Nov-94 08:49:37 GMT" are 33 */
+    char usual[40]; /* "Wednesday, 06-Nov-94 08:49:37 GMT" has 33 */
     time_t when = http_date_parse(s);
 
     if (when != -1 || s.len > sizeof(usual)) {

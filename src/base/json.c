@@ -1,4 +1,4 @@
-/* JSON (RFC 8259): a document as it is written, and a text as it is read, value by value. */
+/* JSON (RFC 8259): writes a document, and reads a text value by value. */
 #include "base/json.h"
 
 #include "base/parse.h"
@@ -13,7 +13,7 @@ static void put_escaped(struct buf *out, struct str text)
     out->len += (size_t) (escape_write(at, text, ESCAPE_JSON) - at);
 }
 
-/* Cuts off what is UTF-8 up to the first bytes that are not, which are dropped. */
+/* Takes the UTF-8 up to the first invalid bytes, which are dropped. */
 static struct str take_utf8(struct str *text)
 {
     struct str rest = *text;
@@ -144,7 +144,7 @@ bool json_take_number(struct json_text *text, uint64_t *out)
     return !is_padded && !is_fraction && parse_uint(digits, out);
 }
 
-/* Four hex digits after "\u". */
+/* The four hex digits after "\u". */
 static bool take_unit(struct json_text *text, uint32_t *unit)
 {
     uint64_t value;
@@ -193,7 +193,7 @@ static char *put_point(char *at, uint32_t point)
     return at;
 }
 
-/* What follows a backslash. */
+/* The part of an escape after the backslash. */
 static bool take_escape(struct json_text *text, char **at)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -218,7 +218,7 @@ static bool take_escape(struct json_text *text, char **at)
     return true;
 }
 
-/* The closing quote of the string that text->at is in; NULL: there is none. */
+/* The closing quote of the string that text->at is in; NULL if there is none. */
 static const char *find_quote(const struct json_text *text, bool *has_escapes)
 {
     *has_escapes = false;
@@ -332,7 +332,8 @@ static bool skip_scalar(struct json_text *text)
     }
 }
 
-/* After a value: closes what ends there, up to the comma before the next one. False: malformed. */
+/* After a value: closes the objects and lists that end there, up to the comma before the next
+   value. False: malformed. */
 static bool skip_ends(struct json_text *text, const char *open, unsigned *depth)
 {
     while (*depth != 0 && json_skip(text, open[*depth - 1] == '{' ? '}' : ']')) {

@@ -1,4 +1,4 @@
-/* Data by key, in a list: there are few at a time. */
+/* Data by key, in a list, since there are few entries. */
 #include "base/keyed.h"
 
 struct keyed_data {

@@ -1,11 +1,11 @@
-/* Intrusive doubly linked lists: the link lives in the item, so that nothing is allocated. */
+/* Intrusive doubly linked lists: the node is inside the item, so that nothing is allocated. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A link, or the head of a list. A head that is empty points to itself. */
+/* A node, or the head of a list. The head of an empty list points to itself. */
 struct list {
     struct list *next;
     struct list *prev;
@@ -40,7 +40,7 @@ static inline void list_push_back(struct list *head, struct list *item)
     head->prev = item;
 }
 
-/* Takes an item out; it becomes a list of its own, so that a second removal does no harm. */
+/* Removes an item; it becomes a list of its own, so that a second removal is harmless. */
 static inline void list_remove(struct list *item)
 {
     item->prev->next = item->next;
@@ -48,7 +48,7 @@ static inline void list_remove(struct list *item)
     item->next = item->prev = item;
 }
 
-/* All items of `from`, which is empty then, come after those of `head`. */
+/* Moves all items of `from`, which is empty afterwards, to the end of `head`. */
 static inline void list_splice_back(struct list *head, struct list *from)
 {
     if (from->next != from) {
@@ -60,7 +60,7 @@ static inline void list_splice_back(struct list *head, struct list *from)
     }
 }
 
-/* The first item, taken out, or NULL. */
+/* Removes and gives the first item, or NULL. */
 static inline struct list *list_pop_front(struct list *head)
 {
     struct list *item = head->next;
@@ -71,7 +71,7 @@ static inline struct list *list_pop_front(struct list *head)
     return item;
 }
 
-/* Walks a list; the current item may be removed. */
+/* Iterates over a list; the current item may be removed. */
 #define list_each(item, head)                                                                      \
     for (struct list *item = (head)->next, *item##_next = item->next; item != (head);              \
          item = item##_next, item##_next = item->next)

@@ -1,4 +1,4 @@
-/* The error log: lays out a record once and hands it to the sinks that want it. */
+/* The error log: formats a record once and passes it to the sinks of its level. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ const struct str log_level_names[LOG_DEBUG + 1] = {
     [LOG_DEBUG] = STR_INIT("debug"),
 };
 
-/* Without sinks, lines go to standard error. */
+/* Writes to standard error, since it has no sinks. */
 static struct log first_log = {.level = LOG_NOTICE};
 struct log *log_main = &first_log;
 bool log_is_starting = true;
@@ -53,16 +53,16 @@ static void put_error(struct writer *writer, int error)
     writer_printf(writer, " (%d: %s)", error, text == NULL ? "Unknown error" : text);
 }
 
-/* What is to be written. */
+/* A record to be written. */
 struct record {
     enum log_level level;
-    int error;              /* as log_write has it */
+    int error;              /* as passed to log_write */
     const char *format;     /* of a message */
     va_list *args;          /* arguments of the format */
-    const struct str *text; /* or a text whose line ends stay; else NULL */
+    const struct str *text; /* of log_write_text: line ends are kept; else NULL */
 };
 
-/* The message and its error; of a message that is too long, the end gives way to the error. */
+/* Writes the message and its error; if they are too long, the message is cut before the error. */
 static void put_message(struct writer *writer, const struct record *record)
 {
     char suffix_text[128];
@@ -88,8 +88,8 @@ static void put_message(struct writer *writer, const struct record *record)
 
 #define MEMBERS_MAX 24
 
-/* Where the members of the line are that is being described: before make_printable, so values are
- * as they came. */
+/* Where the members of the line are while describe writes it: before make_printable, so the values
+ * are raw. */
 struct log_members {
     unsigned count;
     struct {
@@ -117,13 +117,14 @@ void log_member(struct writer *out, const char *name)
 
 #define CUT_MARK "\",\"truncated\":true}"
 
-/* Room is kept for the mark, so that a line that is too long is an object all the same. */
+/* A line of JSON. Space is reserved for the mark, so that a line that is too long is a complete
+   object as well. */
 struct json_line {
     struct writer out;
     bool is_cut;
 };
 
-/* Puts all of it, or nothing. */
+/* Writes the whole text, or nothing. */
 static void line_put(struct json_line *line, struct str text)
 {
     line->is_cut = line->is_cut || text.len > (size_t) (line->out.end - line->out.at);
@@ -132,8 +133,8 @@ static void line_put(struct json_line *line, struct str text)
     }
 }
 
-/* Bytes that are no UTF-8 become \xHH, as control characters do in the other format; these have
- * JSON's own form. */
+/* Invalid UTF-8 becomes \xHH, as control characters do in the text format; control characters have
+ * JSON's own escapes. */
 static void line_put_text(struct json_line *line, struct str text)
 {
     char escaped[8];
@@ -157,7 +158,7 @@ static void line_put_text(struct json_line *line, struct str text)
     }
 }
 
-/* `,"NAME":"TEXT"`; the quote that ends it is put by what comes next, or by the mark. */
+/* Writes `,"NAME":"TEXT`; the closing quote is written by what follows, or by the mark. */
 static void line_put_string(struct json_line *line, struct str name, struct str text)
 {
     size_t needed = 3 + name.len + 3; /* `","NAME":"` */
@@ -172,7 +173,7 @@ static void line_put_string(struct json_line *line, struct str name, struct str 
     line_put_text(line, text);
 }
 
-/* A value as describe has put it, without its quotes. */
+/* A value that describe has written, without its quotes. */
 static struct str unquoted(struct str value)
 {
     bool is_quoted = value.len >= 2 && value.data[0] == '"' && value.data[value.len - 1] == '"';
@@ -180,17 +181,17 @@ static struct str unquoted(struct str value)
     return is_quoted ? str_from(value.data + 1, value.data + value.len - 1) : value;
 }
 
-/* A record as JSON needs it: what comes from others is as it came. */
+/* A record for JSON, with raw values. */
 struct json_record {
     const struct record *record;
     const struct log *log;
     const char *level;
     struct str message;
     const struct log_members *members;
-    const char *end; /* of the last member */
+    const char *end; /* end of the last member */
 };
 
-/* One object, its line end included. */
+/* Writes one object, with its newline. */
 static struct str put_json(char *at, size_t size, const struct json_record *json)
 {
     struct json_line line = {{at, at + size - sizeof(CUT_MARK)}, false};
@@ -216,7 +217,7 @@ static struct str put_json(char *at, size_t size, const struct json_record *json
         line_put_string(&line, str_of(json->members->items[i].name),
                         unquoted(str_from(json->members->items[i].value, end)));
     }
-    line.out.end += sizeof(CUT_MARK); /* the room that was kept */
+    line.out.end += sizeof(CUT_MARK); /* the reserved space */
     writer_put(&line.out, line.is_cut ? STR(CUT_MARK) : STR("\"}"));
     *line.out.at++ = '\n';
     return str_from(at, line.out.at);
@@ -240,15 +241,15 @@ static bool is_control(char c, bool keeps_lines)
 }
 
 /*
- * A peer chooses part of what is logged: control characters (but tabs, and line ends where they are
- * wanted) become \xHH, so that nobody writes a line of his own. Works in place from the end, since
- * the text only grows.
+ * A peer chooses part of what is logged: control characters (except tabs, and line ends if
+ * keeps_lines) become \xHH, so that it cannot write log lines of its own. Works in place from the
+ * end, since the text only grows.
  */
 static char *make_printable(char *start, char *at, const char *limit, bool keeps_lines)
 {
     static const char digits[] = "0123456789ABCDEF";
     size_t size = 0;
-    const char *end = start; /* of what will fit */
+    const char *end = start; /* end of what will fit */
 
     for (; end < at; end++) {
         size_t needed = is_control(*end, keeps_lines) ? 4 : 1;
@@ -273,7 +274,7 @@ static char *make_printable(char *start, char *at, const char *limit, bool keeps
     return start + size;
 }
 
-/* One write for one line. A full disk is not tried again within the same second. */
+/* Writes one line with one write(). A full disk is not tried again within the same second. */
 static void write_line(struct log_file *file, struct str line)
 {
     if (file->fd < 0 || (file->full_since != 0 && file->full_since == clock_now.seconds)) {
@@ -309,7 +310,7 @@ void log_tap_remove(struct log_tap *tap)
     *place = tap->next;
 }
 
-/* Hands a dated line, and the JSON of it, newlines included, to each sink that wants its level. */
+/* Passes a dated line, and its JSON, newlines included, to each sink of the level. */
 static void write_to_sinks(struct log_sink *sinks, enum log_level level, struct str dated,
                            struct str json)
 {
@@ -329,7 +330,7 @@ static void write_to_sinks(struct log_sink *sinks, enum log_level level, struct 
     }
 }
 
-/* Whether some sink shows this level on standard error by itself. */
+/* Does any sink write this level to standard error already? */
 static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
 {
     for (const struct log_sink *sink = sinks; sink != NULL; sink = sink->next) {
@@ -340,10 +341,10 @@ static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
     return false;
 }
 
-/* "nginx: [emerg] …" to standard error. */
+/* Writes "nginx: [emerg] …" to standard error. */
 __attribute__((noinline)) static void write_start_line(const struct record *record)
 {
-    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
+    static __thread char line[LOG_LINE_MAX]; /* too large for a stack */
     struct writer writer = {line, line + sizeof(line) - 1};
 
     writer_put(&writer, STR("nginx: "));
@@ -355,8 +356,8 @@ __attribute__((noinline)) static void write_start_line(const struct record *reco
     write_line(&standard_error, str_from(line, writer.at));
 }
 
-/* The JSON of a record whose message was laid out; what describe adds is laid out once more for it,
- * for its values as they came. */
+/* The JSON of a record whose message was formatted. describe is called again for it, to get raw
+ * values. */
 __attribute__((noinline)) static struct str write_json(const struct log *log,
                                                        const struct record *record,
                                                        const char *level, struct str message)
@@ -372,14 +373,14 @@ __attribute__((noinline)) static struct str write_json(const struct log *log,
         log->describe(log, &out);
         members_now = members_before;
     }
-    turn ^= 1; /* a line that is logged inside of describe has the other one */
+    turn ^= 1; /* a line that is logged inside describe uses the other buffer */
     return put_json(lines[turn], LOG_LINE_MAX,
                     &(struct json_record){record, log, level, message, &members, out.at});
 }
 
 /*
- * The dated line to the sinks. Lines are too long for a stack; while one is made another may have
- * to be logged, in a signal handler. A third is left out.
+ * Writes the dated line to the sinks. The buffers are too large for a stack. There are two, since a
+ * signal handler may log while a line is being written; a third line is dropped.
  */
 __attribute__((noinline)) static void write_record(const struct log *log,
                                                    const struct record *record)
@@ -450,7 +451,7 @@ static void write_all(const struct log *log, const struct record *record)
             !is_shown_anyway(log->sinks, record->level)) {
             write_start_line(record);
         }
-        /* A log that has no sinks yet has shown what matters already. */
+        /* A log without sinks has shown its important lines on standard error already. */
         if (log->sinks != NULL || !log_is_starting) {
             write_record(log, record);
         }

@@ -1,5 +1,5 @@
-/* Syslog (RFC 3164) over datagram sockets: what "syslog:server=…" in error_log and access_log
- * means, and Tengine's "syslog:facility:level:target:port:ident". */
+/* Syslog over datagram sockets: "syslog:server=…" of error_log and access_log, and Tengine's
+ * "syslog:facility:level:target:port:ident". The formats are those of RFC 3164 and RFC 5424. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ enum {
     REPORT_INTERVAL_MS = 60000,
 };
 
-/* Numbered as RFC 3164, 4.1.1 does. */
+/* Numbered as in RFC 3164, 4.1.1. */
 static const struct str facilities[24] = {
     STR_INIT("kern"),   STR_INIT("user"),   STR_INIT("mail"),     STR_INIT("daemon"),
     STR_INIT("auth"),   STR_INIT("intern"), STR_INIT("lpr"),      STR_INIT("news"),
@@ -40,17 +40,17 @@ struct syslog_target {
         struct sockaddr_in ip4;
         struct sockaddr_in6 ip6;
     } address;
-    socklen_t address_size;  /* of address */
-    struct str server;       /* as written, for messages; in the arena */
-    struct str tag;          /* in the arena */
-    char host[HOST_MAX];     /* NUL-terminated name of this machine */
-    int facility;            /* 0 to 23 */
-    int severity;            /* 0 to 7 */
-    bool has_host;           /* false with nohostname */
-    bool is_rfc5424;         /* format=rfc5424; else the older form */
-    bool is_busy;            /* inside syslog_send: a failure logged here must not come back */
-    int fd;                  /* connected, never waits; -1 until needed and after a failure */
-    uint64_t next_report_ms; /* a failure is logged again from this moment on */
+    socklen_t address_size; /* of address */
+    struct str server;      /* as configured, for messages; in the arena */
+    struct str tag;         /* in the arena */
+    char host[HOST_MAX];    /* NUL-terminated name of this machine */
+    int facility;           /* 0 to 23 */
+    int severity;           /* 0 to 7 */
+    bool has_host;          /* false with nohostname */
+    bool is_rfc5424;        /* format=rfc5424; else the older form */
+    bool is_busy; /* inside syslog_send: a failure that is logged now must not be sent here */
+    int fd;       /* connected, non-blocking; -1 until needed and after a failure */
+    uint64_t next_report_ms; /* a failure is logged again from this time on */
 };
 
 static void close_socket(struct syslog_target *target)
@@ -66,7 +66,7 @@ static void close_with_arena(void *target)
     close_socket(target);
 }
 
-/* "host", "host:port", "[v6]", "[v6]:port" into its two halves. */
+/* Splits "host", "host:port", "[v6]" or "[v6]:port". */
 static bool split_address(struct str text, struct str *host, struct str *port)
 {
     const char *end = text.data + text.len;
@@ -97,7 +97,7 @@ static bool split_address(struct str text, struct str *host, struct str *port)
     return true;
 }
 
-/* A numeric or, with a look-up that may wait (the configuration is being read), a named host. */
+/* Resolves a numeric address, or a host name: that may wait, while the configuration is read. */
 static bool target_resolve(struct arena *arena, struct syslog_target *target, struct str *error)
 {
     struct str host;
@@ -194,8 +194,8 @@ static bool set_severity(struct arena *arena, struct syslog_target *target, stru
     return true;
 }
 
-/* False when the value is too long, or has bytes that are neither letters, digits, underscores nor
- * among `more`. */
+/* False when the value is too long, or has bytes other than letters, digits, underscores and those
+ * of `more`. */
 static bool check_tag(struct str value, struct str more, struct str *error)
 {
     if (value.len > TAG_MAX) {
@@ -285,7 +285,7 @@ static bool parse_parameters(struct arena *arena, struct syslog_target *target, 
     return true;
 }
 
-/* The first word is neither "name=value" nor "nohostname": Tengine's form begins with a facility.
+/* Tengine's form begins with a facility: the first word is neither "name=value" nor "nohostname".
  */
 static bool is_colon_form(struct str text)
 {
@@ -306,7 +306,7 @@ static bool is_colon_form(struct str text)
     return rest.data != NULL;
 }
 
-/* The next part of Tengine's form; empty when there is none. A "[v6]" keeps its colons. */
+/* Takes the next part of Tengine's form; empty when there is none. "[v6]" keeps its colons. */
 static struct str next_part(struct str *rest)
 {
     if (rest->data == NULL) {
@@ -324,7 +324,7 @@ static struct str next_part(struct str *rest)
     return str_cut(rest, ':');
 }
 
-/* Whether the part before the next colon is a port, or an empty place for one. */
+/* Is the part before the next colon a port, or empty in place of one? */
 static bool port_is_next(struct str rest)
 {
     if (rest.data == NULL) {
@@ -339,7 +339,8 @@ static bool port_is_next(struct str rest)
     return part.len != 0 || rest.data != NULL;
 }
 
-/* "host" or "host:port" or a path, which no port matters to; /dev/log when nothing is named. */
+/* Parses "host", "host:port" or a path, for which a port is ignored; /dev/log when there is none.
+ */
 static bool parse_colon_server(struct arena *arena, struct syslog_target *target, struct str *rest,
                                struct str *error)
 {
@@ -356,7 +357,7 @@ static bool parse_colon_server(struct arena *arena, struct syslog_target *target
     return set_server(arena, target, server, error);
 }
 
-/* Tengine's "facility[:level[:target[:port][:ident]]]"; empty parts have their defaults. */
+/* Parses Tengine's "facility[:level[:target[:port][:ident]]]"; empty parts have their defaults. */
 static bool parse_colon_form(struct arena *arena, struct syslog_target *target, struct str text,
                              struct str *error)
 {
@@ -377,7 +378,8 @@ static bool parse_colon_form(struct arena *arena, struct syslog_target *target, 
         *error = arena_printf(arena, "unknown syslog parameter \"%.*s\"", STR_ARG(rest));
         return false;
     }
-    /* Names of programs; what nginx's tag refuses beyond these would end a receiver's TAG. */
+    /* Characters of program names. Any other that nginx's tag refuses would end the TAG for a
+       receiver. */
     if (!check_tag(ident, STR("-./"), error)) {
         return false;
     }
@@ -487,8 +489,7 @@ static void log_syslog_put_head(struct writer *writer, const struct syslog_targe
     writer_put(writer, STR(": "));
 }
 
-/* False with errno and the name of the call; the socket is closed when a new one might do better.
- */
+/* False with errno and the name of the call; the socket is closed if a new one may work. */
 static bool try_send(struct syslog_target *target, const struct msghdr *datagram, const char **call)
 {
     if (!open_socket(target, call)) {
@@ -530,9 +531,9 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
     struct msghdr datagram = {.msg_iov = parts, .msg_iovlen = 2};
 
     /*
-     * A receiver that was started again has another socket at the same path, and a refusal of an
-     * earlier datagram is reported for the next: in both cases a second attempt with a new socket
-     * may do.
+     * A receiver that was restarted has another socket at the same path, and the refusal of a
+     * datagram is reported for the next one. In both cases a second attempt with a new socket may
+     * succeed.
      */
     const char *call;
     bool is_sent = try_send(target, &datagram, &call) ||

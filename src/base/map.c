@@ -1,4 +1,4 @@
-/* Hash maps from strings to pointers: open addressing with linear steps. */
+/* Hash maps from strings to pointers: open addressing with linear probing. */
 #include "base/map.h"
 
 enum { FIRST_CAPACITY = 8 };
@@ -8,8 +8,7 @@ static bool keys_are_equal(struct str a, struct str b, bool is_nocase)
     return is_nocase ? str_equal_nocase(a, b) : str_equal(a, b);
 }
 
-/* The slot of the key, or the free one where it would go. capacity is not 0 and one slot is free.
- */
+/* The slot of the key, or the free slot for it. capacity is not 0 and at least one slot is free. */
 static struct map_slot *find_slot(struct map_slot *slots, size_t capacity, struct str key,
                                   uint32_t hash, bool is_nocase)
 {
@@ -42,7 +41,7 @@ void *map_get_nocase(const struct map *map, struct str key)
     return map_get_hashed(map, key, str_hash_nocase(key), true);
 }
 
-/* Doubles the table; the former one is left to the arena. All keys differ, so none is compared. */
+/* Doubles the table; the old one stays in the arena. All keys differ, so no keys are compared. */
 static void map_grow(struct map *map, struct arena *arena)
 {
     size_t capacity = map->capacity == 0 ? FIRST_CAPACITY : map->capacity * 2;

@@ -1,12 +1,12 @@
-/* How much memory this process takes, as the kernel counts it. */
+/* How much memory this process uses, according to the kernel. */
 #ifndef BASE_OWN_MEMORY_H
 #define BASE_OWN_MEMORY_H
 
 #include <stdint.h>
 
 /*
- * Bytes of RAM that belong to this process alone: neither files nor memory that is shared with
- * others. The kernel is asked once a second at most, by the cached clock. 0: it does not tell.
+ * Bytes of RAM that only this process uses: no files and no shared memory. Read at most once a
+ * second, by the cached clock. 0: not known.
  */
 uint64_t own_memory(void);
 

@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 
-/* Takes the digits at the head of *s. False when there is none or the value exceeds the limit. */
+/* Takes the digits at the start of *s. False when there are none or the value exceeds the limit. */
 static bool take_digits(struct str *s, uint64_t limit, uint64_t *out)
 {
     uint64_t n = 0;
@@ -70,7 +70,7 @@ bool parse_hex(struct str s, uint64_t *out)
     return true;
 }
 
-/* Digits and perhaps one unit; the product may not exceed what an off_t holds. */
+/* Digits and optionally one unit; the product must fit in an off_t. */
 static bool parse_scaled(struct str s, bool may_be_giga, uint64_t *out)
 {
     uint64_t n;
@@ -120,11 +120,11 @@ bool parse_offset(struct str s, int64_t *out)
     return true;
 }
 
-/* A unit of time. They must be used in this order, each once. */
+/* A unit of time. Units must be used in this order, each at most once. */
 struct time_unit {
     struct str name;
     uint64_t seconds; /* 0: one millisecond */
-    bool is_long;     /* known only where seconds are counted */
+    bool is_long;     /* only for times in seconds */
 };
 
 /* clang-format off */
@@ -141,7 +141,7 @@ static const struct time_unit time_units[] = {
 /* clang-format on */
 enum { TIME_UNITS = sizeof(time_units) / sizeof(time_units[0]), UNIT_SECOND = TIME_UNITS - 2 };
 
-/* Takes the letters of a unit off *s; none at all means seconds. Gives its index or -1. */
+/* Takes the letters of a unit off *s; no letters mean seconds. Gives its index or -1. */
 static int take_unit(struct str *s, bool is_msec)
 {
     size_t n = 0;
@@ -251,7 +251,7 @@ static const char pairs[200] =
 char *format_uint(char *at, uint64_t n)
 {
     if (n >= 10000) {
-        /* The leading digits first, then four at a time with their zeros. */
+        /* First the leading digits, then four at a time with leading zeros. */
         unsigned last = (unsigned) (n % 10000);
         at = format_uint(at, n / 10000);
         memcpy(at, pairs + last / 100 * 2, 2);

@@ -1,5 +1,5 @@
-/* Numbers, sizes, times and rates as users write them, and the way back.
- * Implemented in parse.c and http_date.c. */
+/* Numbers, sizes, times and rates as users write them, and formatting. Implemented in parse.c and
+ * http_date.c. */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 
@@ -9,7 +9,8 @@
 
 #include "base/str.h"
 
-/* Each gives false, and leaves *out alone, when the whole of s is not one valid value that fits. */
+/* Each gives false, and leaves *out unchanged, unless the whole of s is one valid value that fits.
+ */
 bool parse_uint(struct str s, uint64_t *out);    /* decimal digits only */
 bool parse_int(struct str s, int64_t *out);      /* with an optional minus */
 bool parse_hex(struct str s, uint64_t *out);     /* at least one hex digit */
@@ -19,19 +20,18 @@ bool parse_msec(struct str s, uint64_t *out_ms); /* w d h m s ms; a bare number 
 bool parse_sec(struct str s, uint64_t *out_s);   /* y M w d h m s; a bare number is seconds */
 bool parse_fixed_point(struct str s, unsigned digits, uint64_t *out); /* "1.5", 3 -> 1500 */
 
-/* Decimal digits of n at `at` (20 bytes of room suffice); gives the end. */
+/* Writes n in decimal digits (at most 20 bytes); gives the end. */
 char *format_uint(char *at, uint64_t n);
 
-/* HTTP dates (RFC 9110, 5.6.7). parse takes all three forms and gives -1 for what is none. */
+/* HTTP dates (RFC 9110, 5.6.7). parse accepts all three forms and gives -1 for anything else. */
 time_t http_date_parse(struct str s);
-/* The same where letters may be of any case: Expires, whose reader is to be lenient (RFC
- * 9110, 5.6.7). */
+/* The same, ignoring case: for Expires, whose recipient should be lenient (RFC 9110, 5.6.7). */
 time_t http_date_parse_loosely(struct str s);
 #define HTTP_DATE_LENGTH 29
 /* "Sun, 06 Nov 1994 08:49:37 GMT": 29 bytes, no NUL. */
 char *http_date_format(char *at, time_t when);
-/* "Sun, 06-Nov-94 08:49:37 GMT", as nginx dates cookies, with four digits of years after 2037: at
- * most as long; gives the end, no NUL. */
+/* "Sun, 06-Nov-94 08:49:37 GMT", nginx's format for cookies, with four-digit years after 2037: then
+ * as long as an HTTP date. Gives the end, no NUL. */
 char *cookie_date_format(char *at, time_t when);
 
 #endif

@@ -1,5 +1,4 @@
-/* Marks memory as not to be touched, where AddressSanitizer is there to watch; costs nothing
- * elsewhere. */
+/* Marks memory as inaccessible for AddressSanitizer; costs nothing without it. */
 #ifndef BASE_POISON_H
 #define BASE_POISON_H
 
@@ -17,15 +16,14 @@
 
 #define POISON_REDZONE 16 /* bytes that stay poisoned after each piece of an arena */
 
-/* Any access to these bytes is reported from now on. */
+/* From now on any access to these bytes is reported. */
 static inline void memory_poison(const void *start, size_t size)
 {
-    __asm__(""
-            : "+r"(start)); /* gcc would warn that the bytes, of which none is read, are not set */
+    __asm__("" : "+r"(start)); /* gcc would warn that the bytes are uninitialised; none is read */
     __asan_poison_memory_region(start, size);
 }
 
-/* These bytes may be used again. */
+/* The bytes may be used again. */
 static inline void memory_unpoison(const void *start, size_t size)
 {
     __asan_unpoison_memory_region(start, size);

@@ -1,4 +1,4 @@
-/* Protocol Buffers: what is not worth to be inline. */
+/* Protocol Buffers: the functions that are not inline. */
 #include "base/protobuf.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ void protobuf_put_signed(struct buf *out, unsigned field, int64_t value)
     protobuf_put_unsigned(out, field, value < 0 ? ~(bits << 1) : bits << 1);
 }
 
-/* The low byte comes first. */
+/* Writes the low byte first. */
 static void put_fixed(struct buf *out, uint64_t value, unsigned size)
 {
     char *at = buf_reserve(out, size);
@@ -61,7 +61,7 @@ void protobuf_end(struct buf *out, size_t start)
 
 #define REPLACEMENT STR("\xef\xbf\xbd") /* U+FFFD */
 
-/* How many bytes at the start are ASCII. */
+/* Number of ASCII bytes at the start. */
 static size_t ascii_length(struct str text)
 {
     const uint64_t high_bits = 0x8080808080808080u;
@@ -80,7 +80,7 @@ static size_t ascii_length(struct str text)
     return at;
 }
 
-/* Characters of text, as long as they fit into what is left of `most` bytes. */
+/* Writes whole characters of text, as many as fit into `most` bytes. */
 static void put_characters(struct buf *out, struct str text, size_t most)
 {
     while (text.len != 0) {
@@ -114,7 +114,7 @@ void protobuf_put_text(struct buf *out, unsigned field, struct str text, size_t 
 
 /* ---- reading ---- */
 
-/* A number of seven bits a byte, off *in. False: there is none. */
+/* Takes a number with seven bits a byte off *in. False: malformed. */
 static bool take_varint(struct str *in, uint64_t *out)
 {
     *out = 0;

@@ -1,5 +1,5 @@
-/* Protocol Buffers: writing of messages, field after field, into a buffer; and reading of them.
- * Knows no message. */
+/* Protocol Buffers: writes messages to a buffer, field by field, and reads them. Knows no message
+ * type. */
 #ifndef BASE_PROTOBUF_H
 #define BASE_PROTOBUF_H
 
@@ -20,7 +20,7 @@ enum protobuf_wire_type {
 
 /* ---- writing ---- */
 
-/* Seven bits a byte, the low ones first. Gives the bytes written, at most PROTOBUF_VARINT_MAX. */
+/* Seven bits a byte, the low ones first. Gives the number of bytes, at most PROTOBUF_VARINT_MAX. */
 static inline size_t protobuf_varint(char *at, uint64_t value)
 {
     size_t size = 0;
@@ -49,32 +49,32 @@ static inline void protobuf_put_unsigned(struct buf *out, unsigned field, uint64
     protobuf_put_varint(out, value);
 }
 
-/* sint32 and sint64: small ones are short whatever their sign: 0, -1, 1, -2, … */
+/* sint32 and sint64: numbers near 0 are short with either sign (0, -1, 1, -2, …). */
 void protobuf_put_signed(struct buf *out, unsigned field, int64_t value);
 void protobuf_put_fixed64(struct buf *out, unsigned field, uint64_t value);
 void protobuf_put_double(struct buf *out, unsigned field, double value);
 void protobuf_put_bytes(struct buf *out, unsigned field, struct str bytes);
-/* A string field: text that is not UTF-8 gets U+FFFD for each byte that is wrong, since readers
- * refuse the whole message for it. Of a longer text the first `most` bytes are written, whole
- * characters. */
+/* A string field. Each byte that is not UTF-8 becomes U+FFFD, since readers refuse the whole
+ * message otherwise. Longer text is cut to `most` bytes, at a character. */
 void protobuf_put_text(struct buf *out, unsigned field, struct str text, size_t most);
 
-/* A message within one: what is put until it ends is in it. Gives its start, for protobuf_end. */
+/* Begins a message within a message: everything that is put until protobuf_end belongs to it. Gives
+   its start, for protobuf_end. */
 static inline size_t protobuf_begin(struct buf *out, unsigned field)
 {
     protobuf_put_key(out, field, PROTOBUF_BYTES);
-    buf_append_char(out, 0); /* the length of most */
+    buf_append_char(out, 0); /* most lengths need one byte */
     return out->len;
 }
 
-/* The same of a message in a stream of messages, each after its length. */
+/* The same for a message in a stream of messages, each of which has its length before it. */
 static inline size_t protobuf_begin_delimited(struct buf *out)
 {
     buf_append_char(out, 0);
     return out->len;
 }
 
-/* Ends a message: its length is put before it. */
+/* Ends a message: writes its length before it. */
 void protobuf_end(struct buf *out, size_t start);
 
 /* ---- reading ---- */
@@ -83,11 +83,11 @@ void protobuf_end(struct buf *out, size_t start);
 struct protobuf_field {
     unsigned number;
     enum protobuf_wire_type type;
-    uint64_t value;   /* of VARINT, FIXED64, FIXED32 */
-    struct str bytes; /* of BYTES: within the message */
+    uint64_t value;   /* for VARINT, FIXED64, FIXED32 */
+    struct str bytes; /* for BYTES: a slice of the message */
 };
 
-/* Takes the next field off *message. False: it is used up, or it is none (*is_bad). */
+/* Takes the next field off *message. False: there is none, or it is malformed (*is_bad). */
 bool protobuf_next(struct str *message, struct protobuf_field *field, bool *is_bad);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shared memory and the robust locks inside it. */
+/* Shared memory and robust locks in it. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +10,9 @@
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(struct shm_lock), "a mutex fits in a lock");
 _Static_assert(_Alignof(pthread_mutex_t) <= _Alignof(struct shm_lock), "and is aligned there");
 
-enum { SPINS = 100 }; /* tries before the kernel is asked; locks are held for less than that */
+enum {
+    SPINS = 100
+}; /* attempts before futex(2) is called; locks are held for less time than that */
 
 static pthread_mutex_t *mutex_of(struct shm_lock *lock)
 {
@@ -26,7 +28,8 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* A lock that cannot be had means memory was overwritten: going on would make it worse. */
+/* A lock that cannot be taken means that memory was overwritten: to continue would do more damage.
+ */
 static _Noreturn void shm_give_up(const char *call, int error)
 {
     log_emerg(log_main, error, "%s failed", call);
@@ -65,7 +68,8 @@ bool shm_lock_take(struct shm_lock *lock)
     if (error != EOWNERDEAD) {
         shm_give_up("pthread_mutex_lock()", error);
     }
-    /* Should this process die too before the data is right, the next one gets it again. */
+    /* If this process dies as well before the data is repaired, the next one gets EOWNERDEAD again.
+     */
     pthread_mutex_consistent(mutex);
     return true;
 }

@@ -1,5 +1,5 @@
-/* Shared memory: zones that live over reloads, their slab allocator, robust locks.
- * Implemented in shm.c and slab.c. */
+/* Shared memory: zones that live over reloads, their slab allocator, robust locks. Implemented in
+ * shm.c and slab.c. */
 #ifndef BASE_SHM_H
 #define BASE_SHM_H
 
@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 /*
- * A lock in shared memory. When its owner dies, the next taker gets it and a sign of that. Never
+ * A lock in shared memory. When its owner dies, the next process that takes it is informed. Never
  * held across a wait of a fiber.
  */
 struct shm_lock {
@@ -18,41 +18,42 @@ struct shm_lock {
 };
 
 void shm_lock_init(struct shm_lock *lock);
-/* true: the former owner died inside; the data must be checked or reset. */
+/* True: the previous owner died while it held the lock; the data must be checked or reset. */
 bool shm_lock_take(struct shm_lock *lock);
 void shm_lock_release(struct shm_lock *lock);
 
-/* size bytes of zeroed memory shared with children; NULL with errno when there is none. */
+/* Zeroed memory that is shared with children; NULL with errno. */
 void *shm_map(size_t size);
 void shm_unmap(void *memory, size_t size);
 
-/* An allocator inside such memory: powers of two up to half a page, then pages; O(1), own lock. */
+/* An allocator in such memory: powers of two up to half a page, then whole pages; O(1), with its
+   own lock. */
 struct slab;
 struct slab *slab_init(void *memory, size_t size); /* NULL when size is under 8 pages */
-void *slab_alloc(struct slab *slab, size_t size);  /* NULL when it is full; cleared */
+void *slab_alloc(struct slab *slab, size_t size);  /* NULL when it is full; the memory is cleared */
 void slab_free(struct slab *slab, void *piece);
 size_t slab_available(struct slab *slab); /* bytes in free pages */
-/* Frees all pieces that are not in use: for whom a process that died has left some that nobody
- * knows. Asks of each. */
+/* Frees all pieces that are not in use, such as those that a process has lost when it died. Calls
+ * is_used for each piece. */
 void slab_keep(struct slab *slab, bool (*is_used)(void *arg, const void *piece), void *arg);
 
-/* What became of its memory. Read without the lock: the numbers need not agree to the instant. */
+/* Statistics. Read without the lock: the numbers need not match each other exactly. */
 #define SLAB_CLASSES 8
 struct slab_stats {
     size_t page_size;
     size_t pages, free_pages;
-    size_t start, end; /* of the pages, from the beginning of the memory */
+    size_t start, end; /* of the pages, as offsets in the memory */
     struct slab_class {
         size_t size;               /* of a chunk, in bytes */
-        uint64_t total, used;      /* chunks in pages that are cut into these */
+        uint64_t total, used;      /* chunks in the pages of this class */
         uint64_t requests, failed; /* allocations so far */
     } classes[SLAB_CLASSES];
 };
 void slab_stats_of(const struct slab *slab, struct slab_stats *out);
-/* Counts of requests begin again at 0. */
+/* Resets the counts of requests to 0. */
 void slab_stats_reset(struct slab *slab);
 
-/* A named zone: memory, allocator and the root that its user keeps there. */
+/* A named zone: memory, allocator, and the root object of its user. */
 struct zone {
     struct zone *next;
     struct str name;  /* owned by the zone */
@@ -60,7 +61,7 @@ struct zone {
     const void *user; /* tag of the module that declared it */
     void *memory;     /* mapped */
     struct slab *slab;
-    void *root; /* of its user; survives a reload */
+    void *root; /* the user's root object; survives a reload */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* A table in a zone of shared memory: records of one size, found by key, in the order of use. */
+/* A table in a zone of shared memory: records of one size, found by key, in order of use. */
 #include "base/shm_table.h"
 
 #include <stdatomic.h>
@@ -8,32 +8,34 @@
 #include "base/log.h"
 
 enum {
-    SMALL_ROOM = 512 << 10, /* bytes: a zone with less has small segments */
-    SMALL_SHIFT = 6,        /* 64 records in a segment, or 512: both waste little of */
-    LARGE_SHIFT = 9,        /* wastes few pages of a zone, for records of 48 and 56 bytes */
-    SEGMENTS_LEAST = 8,     /* where records are so large that these would be few */
-    RECORDS_PER_HEAD = 2,   /* of the hash, when the table is full */
-    PAGE = 4096,            /* what large pieces of a zone are made of */
+    SMALL_ROOM = 512 << 10, /* bytes: a smaller zone has small segments */
+    SMALL_SHIFT = 6,        /* log2 of the records in a small segment (64) */
+    LARGE_SHIFT = 9, /* log2 of the records in a large one (512); both waste few pages with records
+                        of 48 and 56 bytes */
+    SEGMENTS_LEAST = 8,   /* fewer records in a segment, if records are so large that there would be
+                             fewer segments */
+    RECORDS_PER_HEAD = 2, /* records per hash head when the table is full */
+    PAGE = 4096,          /* unit of large pieces of a zone */
 };
 
 #define NONE SHM_NO_RECORD
 
-/* Records lie in segments, which are taken when they are needed. The mapping has one place
- * everywhere. */
+/* Records are in segments, which are allocated when they are needed. The mapping has the same
+ * address in all processes. */
 struct shm_table {
     struct shm_lock lock;
     struct slab *slab;       /* of the zone */
-    uint64_t secret[4];      /* of the two halves of keys */
+    uint64_t secret[4];      /* for the two halves of keys */
     uint32_t record_size;    /* bytes */
-    uint32_t used;           /* records that were ever taken: the first ones */
-    uint32_t free;           /* first of those that were given back */
-    uint32_t newest, oldest; /* by the last use */
-    uint32_t heads_mask;     /* number of hash heads less one */
-    uint32_t segment_count;  /* that the zone has room for */
-    uint32_t segment_shift;  /* log2 of the records in one */
-    uint32_t *heads;         /* first record of each */
-    char **segments;         /* NULL: not taken yet */
-    void *head;              /* the user's */
+    uint32_t used;           /* records that were ever taken: those with lower numbers */
+    uint32_t free;           /* first of the records that were freed */
+    uint32_t newest, oldest; /* by last use */
+    uint32_t heads_mask;     /* number of hash heads minus one */
+    uint32_t segment_count;  /* segments that fit into the zone */
+    uint32_t segment_shift;  /* log2 of the records in a segment */
+    uint32_t *heads;         /* first record of each hash head */
+    char **segments;         /* NULL: not allocated yet */
+    void *head;              /* data of the user */
 };
 
 static struct shm_record *at(const struct shm_table *table, uint32_t number)
@@ -44,7 +46,8 @@ static struct shm_record *at(const struct shm_table *table, uint32_t number)
     return (struct shm_record *) (void *) (segment + (size_t) position * table->record_size);
 }
 
-/* The store that decides what a record is, should the process die: earlier ones come before it. */
+/* This store decides the state of a record if the process dies: all earlier stores come before it.
+ */
 static void set_kind(struct shm_record *record, enum shm_record_kind kind)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -101,7 +104,7 @@ static void link_free(struct shm_table *table, uint32_t number)
     table->free = number;
 }
 
-/* All of them from the kinds of records. */
+/* Rebuilds all lists from the kinds of the records. */
 static void rebuild(struct shm_table *table)
 {
     memset(table->heads, 0xff, ((size_t) table->heads_mask + 1) * sizeof(*table->heads));
@@ -120,7 +123,7 @@ static void rebuild(struct shm_table *table)
     }
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static size_t round_up(size_t size, size_t step)
 {
@@ -132,7 +135,8 @@ static size_t segment_size(const struct shm_table *table)
     return round_up((size_t) table->record_size << table->segment_shift, PAGE);
 }
 
-/* How many segments and hash heads the zone shall have. False: there is no room for one segment. */
+/* Computes how many segments and hash heads the zone can have, and allocates them. False: not even
+   one segment fits. */
 static bool lay_out(struct shm_table *table)
 {
     size_t room = slab_available(table->slab), heads = 1;
@@ -145,7 +149,7 @@ static bool lay_out(struct shm_table *table)
     table->segment_shift = room < SMALL_ROOM ? SMALL_SHIFT : LARGE_SHIFT;
     while (table->segment_shift > 0 && segment_size(table) > PAGE &&
            segment_size(table) > room / SEGMENTS_LEAST) {
-        table->segment_shift--; /* large records: none of a small zone would fit else */
+        table->segment_shift--; /* large records: none would fit into a small zone otherwise */
     }
     size_t segments = room / segment_size(table), most = NONE >> table->segment_shift;
     table->segment_count = (uint32_t) (segments < most ? segments : most);
@@ -173,7 +177,7 @@ struct shm_table *shm_table_of(struct zone *zone, size_t record_size, size_t hea
     table->record_size = (uint32_t) record_size;
     table->head = (char *) table + round_up(sizeof(*table), 16);
     if (!lay_out(table)) {
-        return NULL; /* the zone is of no use to anybody: nothing of it is given back */
+        return NULL; /* the zone is unusable, so nothing is freed */
     }
     shm_lock_init(&table->lock);
     random_bytes(table->secret, sizeof(table->secret));
@@ -225,7 +229,7 @@ void *shm_table_find(struct shm_table *table, const struct shm_key *key)
     return NULL;
 }
 
-/* Is there memory for the next one that was never taken? */
+/* Is there memory for another record that was never taken? Allocates its segment. */
 static bool has_room(struct shm_table *table)
 {
     uint32_t segment = table->used >> table->segment_shift;
@@ -239,7 +243,7 @@ static bool has_room(struct shm_table *table)
     return table->segments[segment] != NULL;
 }
 
-/* The number of a cleared one that is in no list; it is free until its kind is set. */
+/* The number of a cleared record that is in no list; it counts as free until its kind is set. */
 static uint32_t take_free(struct shm_table *table)
 {
     uint32_t number = table->free;

@@ -1,8 +1,8 @@
 /*
- * The allocator inside shared memory. Pages of 4096 bytes; a page is cut into equal chunks of 16 to
- * 2048 bytes, or belongs to a run of whole pages. What is allocated follows from the kind of a page
- * and by its bits alone: lists and counters are only indexes of that, and are rebuilt when a
- * process died inside.
+ * The allocator in shared memory. Pages of 4096 bytes; a page is cut into equal chunks of 16 to
+ * 2048 bytes, or belongs to a run of whole pages. The kind of a page and its bits alone define what
+ * is allocated: lists and counters are derived from them, and are rebuilt when a process died while
+ * it held the lock.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ enum {
     CHUNK_CLASSES = CHUNK_SHIFT_MAX - CHUNK_SHIFT_MIN + 1,
     CHUNKS_MAX = PAGE_SIZE >> CHUNK_SHIFT_MIN,
     RUN_CLASSES = 32,
-    RUN_SEARCH_MAX = 64, /* runs looked at in the class where only some are long enough */
+    RUN_SEARCH_MAX = 64, /* runs that are examined in the class where only some are long enough */
     NO_PAGE = UINT32_MAX,
 };
 
@@ -29,25 +29,27 @@ enum page_kind {
     PAGE_CHUNKS, /* cut into chunks */
 };
 
-/* What is known of a page. */
+/* The state of a page. */
 struct page {
-    uint32_t next;   /* page in the list of free runs of its class, or of pages with free chunks */
-    uint32_t prev;   /* the one before; NO_PAGE for the first */
-    uint32_t length; /* pages of the run; in the first and the last page of a free one */
-    uint16_t used;   /* chunks in use */
-    uint8_t kind;    /* enum page_kind */
-    uint8_t shift;   /* log2 of the chunk size */
+    uint32_t
+        next; /* next page in the list of free runs of its class, or of pages with free chunks */
+    uint32_t prev;                  /* previous page; NO_PAGE for the first */
+    uint32_t length;                /* pages of the run; also set in the last page of a free run */
+    uint16_t used;                  /* chunks in use */
+    uint8_t kind;                   /* enum page_kind */
+    uint8_t shift;                  /* log2 of the chunk size */
     uint64_t bits[CHUNKS_MAX / 64]; /* chunks in use */
 };
 
 struct slab {
     struct shm_lock lock;
     uint32_t pages_count;
-    uint32_t free_count;             /* pages in free runs */
-    uint32_t runs[RUN_CLASSES];      /* free runs of 2^n to 2^(n+1)-1 pages; first page of each */
-    uint32_t partial[CHUNK_CLASSES]; /* pages with a free chunk */
-    uint64_t requests[CHUNK_CLASSES], failed[CHUNK_CLASSES]; /* of chunks, so far */
-    char *memory; /* first page; the mapping is at the same place everywhere */
+    uint32_t free_count;        /* pages in free runs */
+    uint32_t runs[RUN_CLASSES]; /* free runs of 2^n to 2^(n+1)-1 pages; the first page of the first
+                                   of them */
+    uint32_t partial[CHUNK_CLASSES]; /* pages with a free chunk; the first of them */
+    uint64_t requests[CHUNK_CLASSES], failed[CHUNK_CLASSES]; /* allocations per class so far */
+    char *memory; /* first page; the mapping has the same address in all processes */
     struct page pages[];
 };
 
@@ -96,7 +98,7 @@ static void run_drop(struct slab *slab, uint32_t index)
     slab->free_count -= length;
 }
 
-/* A free run of at least so many pages, or NO_PAGE. */
+/* A free run of at least `length` pages, or NO_PAGE. */
 static uint32_t run_find(const struct slab *slab, uint32_t length)
 {
     unsigned row = run_class(length);
@@ -116,7 +118,7 @@ static uint32_t run_find(const struct slab *slab, uint32_t length)
     return NO_PAGE;
 }
 
-/* The store that decides what a page is, should the process die: earlier ones come before it. */
+/* This store decides the state of a page if the process dies: all earlier stores come before it. */
 static void set_kind(struct page *page, enum page_kind kind)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -124,7 +126,7 @@ static void set_kind(struct page *page, enum page_kind kind)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Takes pages; the first gets its kind. NO_PAGE when no run is long enough. */
+/* Takes a run of pages; the first one gets the kind. NO_PAGE when no run is long enough. */
 static uint32_t pages_take(struct slab *slab, uint32_t length, enum page_kind kind)
 {
     uint32_t index = run_find(slab, length);
@@ -142,7 +144,8 @@ static uint32_t pages_take(struct slab *slab, uint32_t length, enum page_kind ki
     page->used = 0;
     memset(page->bits, 0, sizeof(page->bits));
     if (length > 1) {
-        /* Its right neighbour looks at the last page when it is freed: it must not seem free. */
+        /* When the run to the right is freed, it checks this last page, which must not look free.
+         */
         slab->pages[index + length - 1].kind = PAGE_RUN;
         slab->pages[index + length - 1].length = 0;
     }
@@ -150,7 +153,7 @@ static uint32_t pages_take(struct slab *slab, uint32_t length, enum page_kind ki
     return index;
 }
 
-/* Gives pages back and joins them with free neighbours. */
+/* Frees pages and joins them with free neighbours. */
 static void pages_give(struct slab *slab, uint32_t index, uint32_t length)
 {
     set_kind(&slab->pages[index], PAGE_FREE);
@@ -185,7 +188,7 @@ static unsigned chunks_of(const struct page *page)
     return PAGE_SIZE >> page->shift;
 }
 
-/* Pages that what begins here has allocated: a run, a page of chunks, or nothing (0). */
+/* Number of pages allocated from this page on: a run, a page of chunks, or none (0). */
 static uint32_t allocated_at(struct slab *slab, uint32_t index)
 {
     struct page *page = &slab->pages[index];
@@ -200,7 +203,7 @@ static uint32_t allocated_at(struct slab *slab, uint32_t index)
     return page->used == 0 ? 0 : 1;
 }
 
-/* Builds lists and counters from kinds, lengths and bits. */
+/* Rebuilds lists and counters from kinds, lengths and bits. */
 static void rebuild(struct slab *slab)
 {
     slab->free_count = 0;
@@ -321,7 +324,7 @@ void *slab_alloc(struct slab *slab, size_t size)
     return piece == NULL ? NULL : memset(piece, 0, size);
 }
 
-/* False when the piece is none that was allocated. */
+/* False when the piece is not allocated. */
 static bool give_chunk(struct slab *slab, uint32_t index, size_t offset)
 {
     struct page *page = &slab->pages[index];
@@ -376,7 +379,7 @@ size_t slab_available(struct slab *slab)
     return bytes;
 }
 
-/* Clears the bits of chunks of a page that are not in use. */
+/* Frees the chunks of a page that are not in use. */
 static void keep_chunks(struct slab *slab, uint32_t index, bool (*is_used)(void *, const void *),
                         void *arg)
 {

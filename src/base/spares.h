@@ -1,5 +1,5 @@
-/* Memory of one size that a worker takes and gives back all the time: some of it is kept, newest
- * first, so that it is still in the processor's cache. Of the main thread. */
+/* Memory of one size that a worker frequently allocates and frees: some of it is kept, newest
+ * first, so that it is still in the CPU's cache. For the main thread. */
 #ifndef BASE_SPARES_H
 #define BASE_SPARES_H
 
@@ -10,13 +10,13 @@
 #include "base/fatal.h"
 #include "base/poison.h"
 
-/* All zero: empty. What is kept stays until the process ends. */
+/* All zero: empty. Kept memory is not freed before the process ends. */
 struct spares {
-    void *first; /* each begins with the address of the next */
+    void *first; /* each piece begins with the address of the next */
     unsigned count;
 };
 
-/* So many bytes, the same number at each call for these spares; not cleared. Ends the process when
+/* Gives `size` bytes, not cleared; the size must be the same at each call. Ends the process when
  * there is no memory. */
 static inline void *spares_take(struct spares *spares, size_t size)
 {
@@ -31,8 +31,8 @@ static inline void *spares_take(struct spares *spares, size_t size)
     return memory;
 }
 
-/* The memory is kept if there is less than `most` of it; else, and where a sanitizer watches its
- * use, it is freed. */
+/* Keeps the memory if fewer than `most` pieces are kept; otherwise, and always with
+ * AddressSanitizer, frees it. */
 static inline void spares_give(struct spares *spares, void *memory, unsigned most)
 {
 #ifdef POISON_IS_ON

@@ -1,4 +1,4 @@
-/* Strings: comparisons, searches, cuts and hashes of slices. */
+/* Strings: comparing, searching, cutting and hashing slices. */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -8,7 +8,7 @@ bool str_equal_nocase(struct str a, struct str b)
 {
     size_t len = a.len;
 
-    /* Those of one length differ at the end more often than at the beginning. */
+    /* Strings of the same length differ at the end more often than at the beginning. */
     return len == b.len && (len == 0 || (ascii_lower((unsigned char) a.data[len - 1]) ==
                                              ascii_lower((unsigned char) b.data[len - 1]) &&
                                          str_starts_nocase(a, b)));
@@ -22,7 +22,7 @@ bool str_starts_nocase(struct str s, struct str prefix)
     if (prefix.len == 0) {
         return true;
     }
-    /* Most that begin alike are alike, in case as well. */
+    /* The common case: equal in case as well. */
     if (*s.data == *prefix.data && memcmp(s.data, prefix.data, prefix.len) == 0) {
         return true;
     }
@@ -89,7 +89,7 @@ struct str str_cut(struct str *rest, char separator)
     return str_from(whole.data, found);
 }
 
-/* ---- hashes: eight bytes at a time, each multiplied in ---- */
+/* ---- hashes: eight bytes at a time, combined by multiplication ---- */
 
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
@@ -101,7 +101,7 @@ static inline uint64_t load8(const char *at)
     return word;
 }
 
-/* Fewer than eight bytes, by loads that overlap. */
+/* Fewer than eight bytes, by overlapping loads. */
 static inline uint64_t load_few(const char *at, size_t len)
 {
     uint32_t first, last;

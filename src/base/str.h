@@ -1,4 +1,4 @@
-/* Strings: a pointer and a length, read-only, never NUL-terminated by promise. */
+/* Strings: a pointer and a length, read-only, not NUL-terminated. */
 #ifndef BASE_STR_H
 #define BASE_STR_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A slice of bytes that somebody else owns. An empty one may have a NULL pointer. */
+/* A slice of bytes that it does not own. An empty one may have a NULL pointer. */
 struct str {
     const char *data; /* first byte; valid for len bytes */
     size_t len;       /* bytes */
@@ -24,8 +24,7 @@ struct str {
 /* For printf's "%.*s". */
 #define STR_ARG(s) (int) (s).len, (s).data
 
-/* For printf's "%.*s" of a NUL-terminated string or a slice: str_of() makes a slice of the former.
- */
+/* A slice of a NUL-terminated string, without the NUL; NULL gives an empty one. */
 static inline struct str str_of(const char *text)
 {
     return (struct str){text, text == NULL ? 0 : strlen(text)};
@@ -36,7 +35,7 @@ static inline struct str str_from(const char *start, const char *end)
     return (struct str){start, (size_t) (end - start)};
 }
 
-/* Writes the bytes to `at`, where there is room for them; gives the place after them. */
+/* Copies the bytes to `at`, where they must fit; gives the position after them. */
 static inline char *str_put(char *at, struct str s)
 {
     if (s.len != 0) {
@@ -45,7 +44,7 @@ static inline char *str_put(char *at, struct str s)
     return at + s.len;
 }
 
-/* The same of a string literal. `at` is evaluated twice. */
+/* The same for a string literal. `at` is evaluated twice. */
 #define STR_PUT(at, literal) (memcpy(at, literal, sizeof(literal) - 1), (at) + sizeof(literal) - 1)
 
 static inline bool str_is_empty(struct str s)
@@ -63,7 +62,7 @@ static inline bool str_is(struct str a, const char *text)
     return str_equal(a, str_of(text));
 }
 
-/* The part after the first n bytes; n may not exceed the length. */
+/* The part after the first n bytes; n must not exceed the length. */
 static inline struct str str_skip(struct str s, size_t n)
 {
     return (struct str){s.data + n, s.len - n};
@@ -85,7 +84,7 @@ static inline bool str_ends(struct str s, struct str suffix)
            (suffix.len == 0 || memcmp(s.data + s.len - suffix.len, suffix.data, suffix.len) == 0);
 }
 
-/* ASCII lower case of one byte, and of no other locale. */
+/* ASCII lower case of one byte, in any locale. */
 static inline unsigned char ascii_lower(unsigned char c)
 {
     return (unsigned char) (c - 'A') < 26 ? (unsigned char) (c | 0x20) : c;
@@ -112,25 +111,27 @@ static inline bool ascii_is_space(char c)
 bool str_equal_nocase(struct str a, struct str b);
 bool str_starts_nocase(struct str s, struct str prefix);
 
-/* Order of bytes, a shorter string before a longer one that begins with it; as qsort wants it. */
+/* Compares bytes; a shorter string comes before a longer one that begins with it. The order is that
+   of qsort. */
 int str_compare(struct str a, struct str b);
 
-/* The first place of a byte, or of a string; NULL when absent. */
+/* The first (last) position of a byte, or of a string; NULL when absent. */
 const char *str_find_char(struct str s, char c);
 const char *str_find_last_char(struct str s, char c);
 const char *str_find(struct str s, struct str needle);
 
-/* Without leading and trailing blanks and tabs. */
+/* The string without leading and trailing spaces and tabs. */
 struct str str_trim(struct str s);
 
 /*
- * Cuts the part before the separator off *rest and gives it; the separator is dropped. When there
- * is none, the whole of *rest is given and *rest becomes empty with a NULL pointer. So the loop
- * `while (rest.data != NULL) { part = str_cut(&rest, ','); … }` sees every part, empty ones too.
+ * Takes the part before the separator off *rest and gives it; the separator is dropped. When there
+ * is none, gives the whole of *rest, which becomes empty with a NULL pointer. So the loop `while
+ * (rest.data != NULL) { part = str_cut(&rest, ','); … }` sees every part, empty ones too.
  */
 struct str str_cut(struct str *rest, char separator);
 
-/* 32-bit hash of bytes (not for untrusted keys without a seed) and of ASCII lower-cased bytes. */
+/* 32-bit hash of the bytes, or of the bytes in ASCII lower case. Not for keys that a peer chooses.
+ */
 uint32_t str_hash(struct str s);
 uint32_t str_hash_nocase(struct str s);
 

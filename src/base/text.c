@@ -99,7 +99,7 @@ static int base64_value(unsigned char c, bool is_url)
 
 bool base64_decode(struct arena *arena, struct str text, bool is_url, struct str *out)
 {
-    /* Padding may be absent, but may not be wrong. */
+    /* Padding may be absent, but must not be wrong. */
     size_t len = text.len;
     for (int i = 0; i < 2 && len != 0 && text.data[len - 1] == '='; i++) {
         len--;
@@ -138,8 +138,8 @@ uint32_t utf8_next(struct str *s)
 {
     const unsigned char *at = (const unsigned char *) s->data;
     unsigned char first = at[0];
-    size_t more;    /* bytes that follow the first */
-    uint32_t least; /* the least code point that needs so many */
+    size_t more;    /* bytes after the first */
+    uint32_t least; /* lowest code point that needs this many */
     uint32_t point;
 
     if (first < 0x80) {

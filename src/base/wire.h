@@ -1,5 +1,5 @@
-/* Numbers and pieces off the front of what a peer said: each gives false, and may have taken a
- * part, when there is less. */
+/* Takes numbers and strings off the front of a peer's message. Each gives false when there are not
+ * enough bytes, and may have consumed some then. */
 #ifndef BASE_WIRE_H
 #define BASE_WIRE_H
 
@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 
-/* A number of so many bytes (8 at most), the most significant first. */
+/* A number of `bytes` bytes (8 at most), in network byte order. */
 static inline bool wire_number(struct str *from, unsigned bytes, size_t *out)
 {
     if (from->len < bytes) {
@@ -32,7 +32,7 @@ static inline bool wire_bytes(struct str *from, size_t size, struct str *out)
     return true;
 }
 
-/* A piece after its length, which has so many bytes. */
+/* A string whose length, in length_bytes bytes, comes before it. */
 static inline bool wire_piece(struct str *from, unsigned length_bytes, struct str *out)
 {
     size_t size;
