@@ -1,18 +1,18 @@
-/* Applying the tree: settings are copied down block by block, rows read, hooks run. */
+/* Applies the tree: copies settings down block by block, reads rows, calls hooks. */
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/parse.h"
 #include "conf/internal.h"
 
-/* A block that waits for its enclosing block's rows and hooks. */
+/* A nested block that waits for the rows and hooks of its enclosing block. */
 struct pending_block {
     struct pending_block *next;
     const struct row_entry *entry;
     struct conf_node *node;
 };
 
-/* ---- the lookup of names */
+/* ---- lookup of names */
 
 static void add_row(struct conf *conf, struct conf_engine *engine, unsigned number,
                     unsigned row_index)
@@ -61,7 +61,7 @@ static void register_tables(struct conf *conf)
             continue;
         }
         if (table->key != NULL && table->key->number != i) {
-            table->key->number = i; /* the first reading of this process that has it */
+            table->key->number = i; /* for the first reading of this process that has the table */
         }
         engine->needs_copy[i] = table_needs_copy(table);
         for (unsigned j = 0; table->rows != NULL && table->rows[j].name != NULL; j++) {
@@ -87,7 +87,8 @@ static void reset_fields(const struct directive_table *table, const void *defaul
     }
 }
 
-/* What the scope has of a table: its own copy, or the one that it shares until a row is set. */
+/* The settings of a table in this scope: a copy of its own, or the parent's, which it shares until
+   a row is set. */
 static void *inherit_settings(struct conf_scope *scope, unsigned number)
 {
     const struct directive_table *table = scope->conf->tables[number].table;
@@ -156,7 +157,7 @@ bool conf_is_set(const struct conf_scope *scope, const struct settings_key *key,
     return false;
 }
 
-/* The settings that a row writes to: from here on the scope's own. */
+/* The settings that a row writes to; a shared one is copied first. */
 static void *own_settings(struct conf_scope *scope, const struct row_entry *entry)
 {
     const struct directive_table *table = entry->table;
@@ -174,7 +175,7 @@ static void *own_settings(struct conf_scope *scope, const struct row_entry *entr
 
 /* ---- rows */
 
-/* Bytes that no editor shows, and that make another word of a name. */
+/* Hints at invisible bytes that make the name another word. */
 static bool hint_invisible(struct conf *conf, struct str name)
 {
     if (str_starts(name, STR("\xef\xbb\xbf"))) {
@@ -246,8 +247,8 @@ static bool takes_arguments(const struct directive *row, const struct conf_node 
     return node->count - 1 >= least && node->count - 1 <= most;
 }
 
-/* The row that may stand here: of several the first that takes so many arguments, or the first of
- * all; NULL: none may. */
+/* The row for this use of the name: of those allowed in this block, the first one that accepts the
+ * number of arguments, else the first one. NULL: none is allowed. */
 static const struct row_entry *choose_row(const struct conf_scope *scope,
                                           const struct conf_node *node,
                                           const struct row_entry *entry)
@@ -266,7 +267,8 @@ static const struct row_entry *choose_row(const struct conf_scope *scope,
     return chosen;
 }
 
-/* The row for this use of the name, its shape checked. NULL after an error. */
+/* The row for this use of the name, with the shape of the directive checked. NULL after an error.
+ */
 static const struct row_entry *find_row(struct conf_scope *scope, const struct conf_node *node)
 {
     const struct row_entry *first = map_get(&scope->conf->engine->rows, node->args[0]);
@@ -304,7 +306,7 @@ static const struct row_entry *find_row(struct conf_scope *scope, const struct c
     return entry;
 }
 
-/* Entries of a free-form block are lines: a block among them is an error. */
+/* The entries of a free-form block must be lines: a block among them is an error. */
 static void check_free_form(struct conf *conf, const struct conf_node *block)
 {
     for (const struct conf_node *node = block->children; node != NULL; node = node->next) {
@@ -314,7 +316,7 @@ static void check_free_form(struct conf *conf, const struct conf_node *block)
     }
 }
 
-/* Reads one use of a directive: repetition, value, the row's own apply. False after an error. */
+/* Applies one use of a directive: repetition, value, the row's own apply. False after an error. */
 static bool apply_row(struct conf_scope *scope, const struct row_entry *entry,
                       struct conf_node *node, void *settings, bool is_first)
 {
@@ -347,7 +349,7 @@ static bool apply_row(struct conf_scope *scope, const struct row_entry *entry,
     }
 }
 
-/* The same of a row whose variables need to be known only by those who inherit it. */
+/* The same for a row with is_late: its variables must be defined only if a server inherits it. */
 static bool apply_late_row(struct conf_scope *scope, const struct row_entry *entry,
                            struct conf_node *node, bool is_first)
 {
@@ -365,7 +367,7 @@ static bool apply_late_row(struct conf_scope *scope, const struct row_entry *ent
     return is_good;
 }
 
-/* A server was read: what it has of `http` it needs. */
+/* A server was read: the variables of the rows that it inherits from `http` must be defined. */
 static void need_inherited(const struct conf_scope *scope)
 {
     if (scope->parent == NULL || scope->context != IN_SERVER) {
@@ -381,8 +383,7 @@ static void need_inherited(const struct conf_scope *scope)
     }
 }
 
-/* The statement runs on into a line that begins with a directive: the ";" of the first line may be
- * missing. */
+/* Hints at a missing ";" if the statement continues in a line that begins with a directive. */
 static bool hint_semicolon(struct conf *conf, const struct conf_node *node)
 {
     if (node->source == NULL || node->line == node->end_line) {
@@ -406,7 +407,7 @@ static bool hint_semicolon(struct conf *conf, const struct conf_node *node)
     return true;
 }
 
-/* What a number, a size or a time may look like; NULL: it is none of them. */
+/* The format of the row's number, size or time; NULL: it is none of them. */
 static const char *units_of(const struct directive *row)
 {
     struct str name = str_of(row->name);
@@ -433,7 +434,7 @@ static const char *units_of(const struct directive *row)
            "\"1m 30s\"";
 }
 
-/* A directive that was refused without a hint: the usual reasons. */
+/* Adds a hint to a refused directive: the usual reasons. */
 static void explain_refusal(struct conf *conf, const struct directive *row,
                             const struct conf_node *node)
 {
@@ -503,8 +504,8 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
 }
 
 /*
- * Hooks of all tables with settings here. Where a row of this block failed their complaints would
- * be about our leftovers rather than the user's words: they run, but silently.
+ * Calls the finish hooks of all tables with settings here. If a row of this block failed, they run
+ * without messages, which would be about incomplete settings.
  */
 static void run_finish_hooks(struct conf_scope *scope, bool is_silent)
 {
@@ -578,7 +579,7 @@ struct conf_scope *conf_main_scope(struct conf *conf)
 
 /* ---- defaults */
 
-/* A default is our own text: a failure is an error of the program, not of the user. */
+/* A default is part of the program: if it fails, that is a bug, not an error of the user. */
 static _Noreturn void bad_default(struct conf *conf, const struct row_entry *entry)
 {
     conf_report(conf, log_main, false);
@@ -589,7 +590,8 @@ static _Noreturn void bad_default(struct conf *conf, const struct row_entry *ent
 }
 
 /*
- * The uses in .initial, separated by ';' when there are several, each with the row's name in front.
+ * Parses .initial, which may have several uses separated by ';', and puts the row's name before
+ * each.
  */
 static struct conf_node *parse_default(struct conf *conf, const struct directive *row)
 {
@@ -676,15 +678,14 @@ const void *conf_defaults(struct conf *conf, unsigned number)
     return engine->defaults[number];
 }
 
-/* ---- texts that come while the service runs, read by the rows of the reading that is in force
- * ---- */
+/* ---- configuration text that comes at run time, read with the rows of the running reading ---- */
 
 void conf_later(const struct conf *conf, struct arena *arena, struct variable_set *set,
                 struct conf *out)
 {
     struct conf_engine *engine = arena_new(arena, struct conf_engine);
 
-    /* Defaults that are made now are of this text's memory. */
+    /* Defaults that are made from now on belong to the arena of this text. */
     *engine = *conf->engine;
     engine->defaults = arena_array(arena, conf->table_count + 1, sizeof(void *));
     memcpy(engine->defaults, conf->engine->defaults, conf->table_count * sizeof(void *));

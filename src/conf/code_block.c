@@ -1,5 +1,5 @@
-/* Blocks of Lua in a configuration: `content_by_lua_block { … }`. Where such a block ends is for
- * Lua's own grammar to say. */
+/* Blocks of Lua in a configuration: `content_by_lua_block { … }`. Lua's grammar determines where
+ * such a block ends. */
 #include "conf/internal.h"
 
 bool conf_is_code_block(struct str name)
@@ -7,7 +7,7 @@ bool conf_is_code_block(struct str name)
     return str_ends(name, STR("_by_lua_block"));
 }
 
-/* A text that is being read. */
+/* The text that is being read. */
 struct code {
     const char *at;
     const char *end;
@@ -20,7 +20,7 @@ static bool starts(const struct code *code, const char *word)
     return (size_t) (code->end - code->at) >= len && memcmp(code->at, word, len) == 0;
 }
 
-/* At "[", "[=" …: the number of equal signs when a long bracket opens here, else -1. */
+/* At "[": the number of equal signs if a long bracket opens here ("[[", "[=["), else -1. */
 static int long_bracket(const struct code *code)
 {
     const char *at = code->at + 1;
@@ -31,7 +31,7 @@ static int long_bracket(const struct code *code)
     return at < code->end && *at == '[' ? (int) (at - code->at) - 1 : -1;
 }
 
-/* Behind the bracket that closes one of this level; false: there is none. */
+/* Moves past the bracket that closes a long bracket of this level; false: there is none. */
 static bool skip_long(struct code *code, int level)
 {
     for (code->at += level + 2; code->at < code->end; code->at++) {

@@ -1,4 +1,4 @@
-/* What differs between two configurations, for people. */
+/* The differences between two configurations, for users. */
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -9,7 +9,7 @@ enum {
     TEXT_MOST = 120, /* bytes of a directive that are shown */
 };
 
-/* What the summary counts. */
+/* The kinds that the summary counts. */
 enum kind { KIND_LISTENER, KIND_SERVER, KIND_LOCATION, KIND_UPSTREAM, KIND_OTHER, KINDS };
 static const char *const kind_names[] = {"listeners", "servers", "locations", "upstreams",
                                          "others"};
@@ -23,11 +23,11 @@ struct diff {
     unsigned count;
 };
 
-/* A node of one side, and its counterpart. */
+/* A node of one side, and its counterpart on the other. */
 struct side {
     const struct conf_node *node;
     struct side *other;
-    struct side *next_same; /* with the same key, later in the block */
+    struct side *next_same; /* the next one with the same key in the block */
     unsigned index;
     bool is_exact; /* the counterpart has the same arguments */
 };
@@ -43,7 +43,7 @@ static bool is_named(const struct conf_node *node, const char *name)
     return node->count != 0 && str_is(node->args[0], name);
 }
 
-/* A `server` without arguments: it is known by what it serves. */
+/* A `server` without arguments: its names and addresses identify it. */
 static bool is_server(const struct conf_node *node)
 {
     return node->is_block && node->count == 1 && is_named(node, "server");
@@ -68,7 +68,7 @@ static void put_args(struct buf *out, const struct conf_node *node, unsigned fro
     }
 }
 
-/* The arguments of the directives of this name in a block. */
+/* Appends the arguments of all directives with this name in a block. */
 static void put_inner(struct buf *out, const struct conf_node *block, const char *name)
 {
     for (const struct conf_node *node = block->children; node != NULL; node = node->next) {
@@ -78,7 +78,7 @@ static void put_inner(struct buf *out, const struct conf_node *block, const char
     }
 }
 
-/* What a node is found by; empty: it has no key at this level. */
+/* The key of a node at this level; empty: it has none. */
 static struct str key_of(struct diff *diff, const struct conf_node *node, unsigned level)
 {
     struct buf text = {0};
@@ -162,7 +162,7 @@ static void put_indent(struct diff *diff, unsigned depth)
     }
 }
 
-/* A directive on one line, without what is between its braces. */
+/* Writes a directive on one line, without the contents of its braces. */
 static void put_text(struct buf *out, const struct conf_node *node, unsigned from)
 {
     size_t start = out->len;
@@ -220,7 +220,7 @@ static void put_changed(struct diff *diff, unsigned depth, const struct conf_nod
     buf_printf(diff->out, " (%.*s:%u)\n", STR_ARG(next->file->name), next->line);
 }
 
-/* A block that came or went, with those in it. */
+/* Counts a block that was added or removed, with the blocks in it. */
 static void count_all(struct diff *diff, const struct conf_node *node, enum difference difference)
 {
     diff->counts[kind_of(node)][difference]++;
@@ -241,7 +241,7 @@ static void put_one(struct diff *diff, unsigned depth, const struct conf_node *n
 
 /* ---- blocks */
 
-/* Directives of one name that are the same on both sides, in another order. */
+/* Reports directives of one name that are equal on both sides, but in another order. */
 static void put_order(struct diff *diff, unsigned depth, const struct sides *sides)
 {
     struct map last = {0};
@@ -335,7 +335,7 @@ static void add_listener(struct diff *diff, struct map *found, const struct conf
     const struct conf_node *known = map_get(found, address);
 
     if (known == NULL ||
-        known->count < node->count) { /* of several lines, the one that says most */
+        known->count < node->count) { /* of several `listen` lines, the one with most parameters */
         map_put(found, &diff->arena, address, (void *) node);
     }
 }
@@ -366,7 +366,7 @@ static bool has_same_options(const struct conf_node *a, const struct conf_node *
     return is_same;
 }
 
-/* Those of one map that are not, or not so, in the other. */
+/* Reports the listeners of one map that the other does not have, or has with other parameters. */
 static void put_listeners(struct diff *diff, const struct map *of, const struct map *other,
                           enum difference difference)
 {

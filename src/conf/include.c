@@ -25,7 +25,7 @@ void *conf_state(struct conf *conf, const char *key, size_t size)
     return state;
 }
 
-/* The whole of a file, from the disk, or for a rollback from conf->kept, a record of
+/* Reads a whole file, from the disk or, for a rollback, from conf->kept, a record of
  * config_history. False with errno. */
 static bool read_text(const struct conf *conf, struct str name, struct str *text)
 {
@@ -42,7 +42,7 @@ static bool read_text(const struct conf *conf, struct str name, struct str *text
     return false;
 }
 
-/* The file of this full name: read once, then from memory. NULL after an error. */
+/* The file with this full name; each is read only once. NULL after an error. */
 static const struct conf_file *load_file(struct conf *conf, const struct conf_node *include,
                                          struct str name)
 {
@@ -75,7 +75,7 @@ static const struct conf_file *load_file(struct conf *conf, const struct conf_no
     return file;
 }
 
-/* One file named by an include. */
+/* Reads one file that an include names. */
 static bool include_file(struct conf *conf, const struct conf_reading *outer,
                          struct conf_node *block, const struct conf_node *include, struct str name)
 {
@@ -106,7 +106,7 @@ static int compare_names(const void *a, const void *b)
     return str_compare(*(const struct str *) a, *(const struct str *) b);
 }
 
-/* A glob over the files that were kept, in the order of glob(3). */
+/* Matches a glob against the files of the record, in the order of glob(3). */
 static bool include_kept(struct conf *conf, const struct conf_reading *reading,
                          struct conf_node *block, const struct conf_node *include, struct str name)
 {

@@ -1,4 +1,4 @@
-/* Lists that a block takes from the one around it, joins with its own, or does without. */
+/* Lists that a block inherits, merges with its own, or drops. */
 #include "conf/directive.h"
 
 const struct directive_word list_inherit_words[] = {{"off", LIST_INHERIT_OFF},

@@ -1,4 +1,4 @@
-/* What the files of src/conf share with each other and nobody else. */
+/* Shared by the files of src/conf only. */
 #ifndef CONF_INTERNAL_H
 #define CONF_INTERNAL_H
 
@@ -17,29 +17,29 @@
 
 /* ---- lexer.c */
 
-/* The files that are being read right now, innermost first: tells an include that never ends. */
+/* The files that are being read, innermost first: detects an include cycle. */
 struct conf_reading {
     const struct conf_reading *outer;
     const struct conf_file *file;
     unsigned depth;
 };
 
-/* Appends the nodes of one text to a block. False when there was an error of grammar. */
+/* Appends the nodes of one text to a block. False when there was a grammar error. */
 bool conf_parse_into(struct conf *conf, const struct conf_reading *reading,
                      struct conf_node *block);
 
 /* ---- code_block.c */
 
-/* How a block of Lua ended. */
+/* How a block of Lua ends. */
 enum code_end {
     CODE_CLOSED,       /* at its brace */
-    CODE_OPEN,         /* the text ended before */
-    CODE_LONG_BRACKET, /* the string ended inside a long bracket */
-    CODE_QUOTE,        /* the string ended inside a string in quotes */
+    CODE_OPEN,         /* the text ends before */
+    CODE_LONG_BRACKET, /* the text ends inside a long bracket */
+    CODE_QUOTE,        /* the text ends inside a quoted string */
 };
 
-/* `at` is after the opening brace. *close: the closing brace, or where the bracket (of *level) or
- * string opens. */
+/* `at` is after the opening brace. *close: the closing brace, or the start of the long bracket (of
+ * *level) or string. */
 enum code_end conf_code_block(const char *at, const char *end, const char **close, int *level);
 
 /* ---- include.c */
@@ -50,24 +50,24 @@ bool conf_include_into(struct conf *conf, const struct conf_reading *reading,
 
 /* ---- messages.c */
 
-/* An error of grammar, where no node exists yet. source may be NULL. */
+/* A grammar error, where there is no node yet. source may be NULL. */
 bool conf_error_at(struct conf *conf, const struct conf_file *file, unsigned line,
                    const char *source, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));
 /*
- * A "{" of this file that should not be there, or is missing, was found: the first error after it
- * that says the same of the braces (conf_message.braces) is its consequence and dropped.
+ * A "{" of this file that is missing, or is too many, was found: drops the first error after it
+ * that reports the same about braces (conf_message.braces), since that is its consequence.
  */
 void conf_drop_brace_error(struct conf *conf, const struct conf_node *node, int braces);
-/* An error of any level and errno, with a place or (node NULL) without. */
+/* An error of any level and errno, with a location or (node NULL) without. */
 bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_level level, int error,
                   const char *format, ...) __attribute__((format(printf, 5, 6), cold));
 
 /* ---- apply.c */
 
 /*
- * One use of a name: which row, of which table. Rows of one name are chained in order of the
- * tables.
+ * One row of a table, in the lookup by name. Rows with the same name are chained in the order of
+ * the tables.
  */
 struct row_entry {
     struct row_entry *next;
@@ -77,24 +77,25 @@ struct row_entry {
     unsigned row_index; /* in table->rows: its presence bit */
 };
 
-/* The variables of a row that is_late: needed by the servers that inherit it. */
+/* The variables of a row with is_late: servers that inherit it need them. */
 struct late_use {
     const struct row_entry *entry;
     struct vec variables; /* struct variable * */
 };
 
-/* What conf_apply keeps. */
+/* The state of conf_apply. */
 struct conf_engine {
     struct map rows;         /* by name: struct row_entry *, the first of its chain */
     struct conf_scope *main; /* scope of the main context */
-    bool *needs_copy;        /* by table: settings may change without a row, copy them at once */
+    bool *needs_copy;        /* by table: settings may change without a row, so copy them at once */
     void **defaults;         /* by table: settings made of all .initial values; NULL = not yet */
-    bool is_finishing;       /* a finish hook runs: its messages belong to the end of the block */
-    struct late_use *late;   /* of the row that is being read, when that is_late; or NULL */
-    const struct conf_scope *mute; /* messages of this scope's finish hooks are left out, or NULL */
+    bool is_finishing; /* a finish hook runs: its messages have the location of the end of the block
+                        */
+    struct late_use *late;         /* of the row that is being read, if that is_late; or NULL */
+    const struct conf_scope *mute; /* messages of this scope's finish hooks are dropped, or NULL */
 };
 
-/* The settings that a table's .initial values make, in this reading. */
+/* The settings of a table with all its .initial values, in this reading. */
 const void *conf_defaults(struct conf *conf, unsigned number);
 
 /* ---- values.c */
@@ -105,7 +106,7 @@ const void *conf_defaults(struct conf *conf, unsigned number);
  */
 bool conf_store_value(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings, bool is_first);
-/* The counts of arguments that the row takes, its type considered. */
+/* The numbers of arguments that the row and its type allow. */
 void conf_row_arity(const struct directive *row, unsigned *least, unsigned *most);
 
 /* ---- list.c */

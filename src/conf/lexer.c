@@ -3,26 +3,26 @@
 
 #define HINT_WORDS 60 /* bytes of a statement that a hint shows */
 
-/* One text that is being read. All state is here, so that a file inside a file is a second one. */
+/* One text that is being read. All state is here; a file that is included has another one. */
 struct lexer {
     struct conf *conf;
     const struct conf_reading *reading;
     const struct conf_file *file;
     const char *at;          /* next byte */
     const char *end;         /* one past the last */
-    unsigned line;           /* of `at` */
-    struct conf_node *outer; /* the block that the text stands in */
+    unsigned line;           /* line number of `at` */
+    struct conf_node *outer; /* the block that contains the text */
     struct conf_node *block; /* innermost open block */
-    unsigned depth;          /* blocks open, those of outer files included */
-    bool is_good;            /* no error of grammar so far */
-    bool is_stopped;         /* an error after which the rest would be nonsense */
-    const char *stray;       /* the last "}" among words: one before it may be part of a word */
+    unsigned depth;          /* number of open blocks, including those of outer files */
+    bool is_good;            /* no grammar error so far */
+    bool is_stopped;         /* after an error the remaining text would make no sense */
+    const char *stray; /* the last "}" among words: one before it may have been part of a word */
 
     /* The statement that is being read. */
     struct vec words;    /* struct word */
-    const char *source;  /* where its first word starts */
-    unsigned start_line; /* of its first word */
-    bool is_broken;      /* an error was reported: drop it */
+    const char *source;  /* start of its first word */
+    unsigned start_line; /* line of its first word */
+    bool is_broken;      /* an error was reported: drop the statement */
 };
 
 /* One word of the statement, decoded. */
@@ -54,7 +54,7 @@ __attribute__((format(printf, 3, 4))) static void grammar_error(struct lexer *le
     lexer->is_broken = true;
 }
 
-/* An error of the count of braces: see conf_message.braces. */
+/* An error in the number of braces: see conf_message.braces. */
 static void brace_error(struct lexer *lexer, int braces, const char *text)
 {
     if (!lexer->is_broken) {
@@ -63,7 +63,7 @@ static void brace_error(struct lexer *lexer, int braces, const char *text)
     }
 }
 
-/* The bytes of a word with its escapes decoded: \" \' \\ \t \r \n; any other backslash stays. */
+/* Decodes the escapes of a word: \" \' \\ \t \r \n; any other backslash is kept. */
 static struct str lexer_decode(struct arena *arena, struct str raw)
 {
     char *text = arena_text(arena, raw.len + 1);
@@ -110,7 +110,7 @@ static void add_word(struct lexer *lexer, struct str raw, bool is_quoted)
     word->is_quoted = is_quoted;
 }
 
-/* Moves on by one byte and counts lines. */
+/* Takes one byte and counts lines. */
 static char next_byte(struct lexer *lexer)
 {
     char c = *lexer->at++;
@@ -120,7 +120,7 @@ static char next_byte(struct lexer *lexer)
     return c;
 }
 
-/* The words that are read so far, as a hint shows them. */
+/* The words read so far, for a hint. */
 static struct str words_so_far(const struct lexer *lexer)
 {
     struct str text = STR("");
@@ -132,8 +132,8 @@ static struct str words_so_far(const struct lexer *lexer)
     return text;
 }
 
-/* A statement that the end of the text, or a brace, cuts off. quote_line: where a quote opens; 0 =
- * none does. */
+/* Hints at a statement that is cut off by the end of the text or by a brace. quote_line: where a
+ * quote opens; 0 = none does. */
 static void hint_unfinished(struct lexer *lexer, unsigned quote_line)
 {
     struct str words = words_so_far(lexer);
@@ -158,7 +158,7 @@ static void end_of_text(struct lexer *lexer, bool is_inside_statement, unsigned 
     } else if (is_inside_statement) {
         return;
     } else if (lexer->block != lexer->outer && !lexer->block->is_dropped) {
-        /* "return 200}" was reported already, and this is what follows from it. */
+        /* A case such as "return 200}" was reported already, and this error is its consequence. */
         if (lexer->stray == NULL || lexer->stray < lexer->block->source) {
             brace_error(lexer, -1, "unexpected end of file, expecting \"}\"");
             conf_hint(lexer->conf, "the block \"%.*s\" of line %u is open",
@@ -167,14 +167,15 @@ static void end_of_text(struct lexer *lexer, bool is_inside_statement, unsigned 
     }
 }
 
-/* The first bytes of a long word, as its message quotes them. */
+/* Reports a word that is too long; the message quotes its first bytes. */
 static void too_long(struct lexer *lexer, const char *start, unsigned line)
 {
     grammar_error(lexer, line, "too long parameter \"%.*s...\" started",
                   (int) (lexer->end - start < 10 ? lexer->end - start : 10), start);
 }
 
-/* A word in quotes; `at` is after the opening one. Only a space, ';', '{' or ')' may follow. */
+/* Reads a word in quotes; `at` is after the opening one. Only a space, ';', '{' or ')' may follow.
+ */
 static void read_quoted(struct lexer *lexer, char quote)
 {
     const char *start = lexer->at;
@@ -214,7 +215,8 @@ static void read_quoted(struct lexer *lexer, char quote)
 }
 
 /*
- * A bare word: a blank, ';' or '{' ends it, "${" does not, and neither does what a backslash hides.
+ * Reads a word without quotes: white space, ';' or '{' ends it, "${" and characters after a
+ * backslash do not.
  */
 static void read_bare(struct lexer *lexer)
 {
@@ -263,7 +265,7 @@ static void lexer_skip_blanks(struct lexer *lexer)
     }
 }
 
-/* The node of the statement that just ended with ';' or '{'. */
+/* Makes the node of the statement that just ended with ';' or '{'. */
 static struct conf_node *make_node(struct lexer *lexer, bool is_block)
 {
     struct arena *arena = lexer->conf->arena;
@@ -336,7 +338,8 @@ static bool is_in_stream(const struct conf_node *block)
     return block != NULL && block->count != 0;
 }
 
-/* Of a long bracket that does not close, where it opens; the texts are of OpenResty's modules. */
+/* Reports a long bracket that is not closed, at its start. The messages are those of OpenResty's
+   modules. */
 static void complain_of_bracket(struct lexer *lexer, const char *start, const char *bracket,
                                 int level)
 {
@@ -350,8 +353,8 @@ static void complain_of_bracket(struct lexer *lexer, const char *start, const ch
                   is_in_stream(lexer->block) ? "" : ", the inlined Lua code may be too long");
 }
 
-/* `content_by_lua_block {`: the text up to the brace that closes it is the last word of a
- * statement. */
+/* `content_by_lua_block {`: the text up to the closing brace is the last argument of the statement.
+ */
 static void read_code(struct lexer *lexer)
 {
     const char *start = ++lexer->at;
@@ -418,8 +421,8 @@ static void open_block(struct lexer *lexer)
 }
 
 /*
- * A '}'. False when the statement continues after it: one that closes nothing and stands among
- * words.
+ * Handles a '}'. False when the statement continues after it: the brace closes no block and is
+ * among words.
  */
 static bool close_block(struct lexer *lexer)
 {
@@ -445,7 +448,7 @@ static bool close_block(struct lexer *lexer)
     return true;
 }
 
-/* One statement: words up to ';', '{' or '}'. False at the end of the text. */
+/* Reads one statement: words up to ';', '{' or '}'. False at the end of the text. */
 static bool read_statement(struct lexer *lexer)
 {
     lexer->words.count = 0;
@@ -512,7 +515,7 @@ bool conf_parse_into(struct conf *conf, const struct conf_reading *reading, stru
     }
     while (read_statement(&lexer)) {
     }
-    /* Blocks that the text left open end where it ends. */
+    /* Blocks that are still open end where the text ends. */
     while (lexer.block != block) {
         lexer.block->close_line = lexer.line;
         lexer.block->close_order = conf->next_order++;

@@ -1,4 +1,4 @@
-/* The run of `nginx -t --lint`, and what rules are written with. */
+/* The run of `nginx -t --lint`, and functions for its rules. */
 #include "conf/lint.h"
 
 #define MARK "# lint:"
@@ -17,7 +17,7 @@ static bool is_listed(struct str list, const char *rule)
     return false;
 }
 
-/* The comment of one of the node's lines that is for us; empty when there is none. */
+/* The lint comment on one of the node's lines; empty when there is none. */
 static struct str comment_of(const struct conf_node *node)
 {
     const struct str text = node->file == NULL ? STR_NONE : node->file->text;

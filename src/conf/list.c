@@ -66,7 +66,7 @@ static void put_words(struct buf *out, const struct directive *row, const char *
     }
 }
 
-/* The arguments, in the words of the manual. */
+/* Writes the arguments in the format of the manual. */
 static void put_arguments(struct buf *out, const struct directive *row)
 {
     unsigned least, most;
@@ -178,7 +178,7 @@ static bool has_rows(const struct conf_table *use)
     return use->table != NULL && use->table->rows != NULL;
 }
 
-/* Is this row's name in an earlier row of the same module: the list has names, not rows. */
+/* Is this row's name in an earlier row of the same module? The list has each name once. */
 static bool was_listed(const struct conf_table *tables, unsigned table, unsigned row)
 {
     const char *name = tables[table].table->rows[row].name;

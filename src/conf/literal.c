@@ -1,31 +1,32 @@
-/* Literal texts that a pattern cannot match without: the cheap test before a regular expression. */
+/* Literal strings that every match of a pattern contains: the cheap test before a regular
+   expression. */
 #include "conf/regex_internal.h"
 
-#define DEPTH_MAX 16 /* groups inside groups that are looked into */
-#define RUN_MAX 64   /* bytes of one text */
+#define DEPTH_MAX 16 /* most nested groups that are examined */
+#define RUN_MAX 64   /* bytes of one string */
 
-/* Literal characters that follow each other in the pattern. */
+/* Consecutive literal characters of the pattern. */
 struct run {
     char text[RUN_MAX];
     unsigned len;
 };
 
-/* The part of the pattern that is still to be read. */
+/* The part of the pattern that was not read yet. */
 struct reader {
     struct arena *arena;
     struct str rest;
     unsigned depth;
-    bool has_failed; /* at something that this reader does not know: nothing is concluded */
+    bool has_failed; /* unknown syntax was found: nothing is concluded from the pattern */
 };
 
-/* What one alternative needs. */
+/* What one alternative requires. */
 struct branch {
-    struct run head;       /* text that it starts with */
-    bool is_exact;         /* head is all of it */
-    struct literals needs; /* the best that is needed anywhere in it */
+    struct run head;       /* string that it starts with */
+    bool is_exact;         /* head is the whole alternative */
+    struct literals needs; /* the best set of strings, one of which every match contains */
 };
 
-/* Bytes of the shortest text. */
+/* Length of the shortest string. */
 static unsigned shortest(const struct literals *set)
 {
     unsigned least = set->count == 0 ? 0 : UINT32_MAX;
@@ -38,8 +39,8 @@ static unsigned shortest(const struct literals *set)
     return least;
 }
 
-/* Of two sets of texts, each of which a match must contain one of, the one that is rarer: longer
- * texts, then fewer. */
+/* A match must contain a string of each of two sets: takes the set that is expected to be rarer,
+ * the one with longer strings, then with fewer. */
 static void take_better(struct literals *best, const struct literals *other)
 {
     unsigned mine = shortest(best);
@@ -57,7 +58,7 @@ static void run_put(struct run *run, char c)
     }
 }
 
-/* The run is one text that each match contains. */
+/* Each match contains the run: takes it if it is better. */
 static void offer_run(struct reader *reader, struct literals *best, const struct run *run)
 {
     if (run->len < LITERAL_MIN) {
@@ -88,7 +89,7 @@ static bool reader_fail(struct reader *reader)
     return false;
 }
 
-/* A class; its '[' is taken. */
+/* Skips a character class, after its '['. */
 static void skip_class(struct reader *reader)
 {
     take_char(reader, '^');
@@ -116,7 +117,7 @@ static void skip_class(struct reader *reader)
 
 enum repetition { ONCE, AT_LEAST_ONCE, MAYBE };
 
-/* The quantifier that follows, if any. */
+/* Reads a quantifier, if there is one. */
 static enum repetition read_quantifier(struct reader *reader)
 {
     enum repetition result;
@@ -137,7 +138,8 @@ static enum repetition read_quantifier(struct reader *reader)
             return MAYBE;
         }
         /*
-         * "{0" may be no repetition at all; what is no quantifier by its form loses nothing by it.
+         * "{0" may mean no repetition. If the braces are not a quantifier, to treat them as one is
+         * safe.
          */
         result = reader->rest.data[1] == '0' ? MAYBE : AT_LEAST_ONCE;
         for (const char *at = reader->rest.data + 1; at < end; at++) {
@@ -161,7 +163,7 @@ static enum repetition read_quantifier(struct reader *reader)
     return result;
 }
 
-/* What stands after "(?": true for a group like any other, false when lost. */
+/* Reads what follows "(?". True for a group like any other; false when it is not understood. */
 static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_setting)
 {
     if (take_char(reader, ':') || take_char(reader, '>') || take_char(reader, '|')) {
@@ -202,9 +204,9 @@ static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_
 static bool read_branch(struct reader *reader, struct branch *branch);
 
 /*
- * Alternatives up to ')' or the end. `before` is the text in front of them. What all of them
- * together need goes to *needs; when there is one alone and it is exact, *only says so and has its
- * text.
+ * Reads alternatives up to ')' or the end. `before` is the string before them. *needs gets a set
+ * for all alternatives together; if there is only one and it is exact, *is_only is true and *only
+ * is its string.
  */
 static void read_alternatives(struct reader *reader, const struct run *before,
                               struct literals *needs, struct run *only, bool *is_only)
@@ -241,7 +243,7 @@ static void read_alternatives(struct reader *reader, const struct run *before,
     }
 }
 
-/* A group whose '(' is taken. */
+/* Reads a group, after its '('. */
 static void read_group(struct reader *reader, struct branch *branch, struct run *run,
                        bool *is_at_head)
 {
@@ -286,7 +288,7 @@ static void read_group(struct reader *reader, struct branch *branch, struct run 
     run->len = 0;
 }
 
-/* One alternative: up to '|', ')' or the end. False when lost. */
+/* Reads one alternative: up to '|', ')' or the end. False when it is not understood. */
 static bool read_branch(struct reader *reader, struct branch *branch)
 {
     struct run run = {.len = 0};

@@ -1,4 +1,4 @@
-/* What went wrong in a configuration: gathering messages, and showing them in order of the file. */
+/* Messages about a configuration: collects them, and shows them in the order of the file. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,19 @@
 #include "base/fs.h"
 #include "conf/internal.h"
 
-#define WARNINGS_MAX 100 /* shown of one reading */
-#define ERRORS_MAX 1000  /* errors that are shown, whatever the number of warnings before them */
-#define EXCERPT_MAX 160  /* bytes of a source line shown */
-#define NEAREST_MAX 48   /* bytes of words that are compared for "did you mean" */
+#define WARNINGS_MAX 100 /* warnings that are shown for one reading */
+#define ERRORS_MAX                                                                                 \
+    1000 /* errors that are shown, regardless of the number of warnings before them */
+#define EXCERPT_MAX 160 /* bytes of a source line that are shown */
+#define NEAREST_MAX 48  /* longest words that are compared for "did you mean" */
 
-/* Does the configuration fail by it? conf_alert only warns. */
+/* Is the configuration refused because of it? conf_alert only warns. */
 static bool is_fatal(const struct conf_message *message)
 {
     return message->level <= LOG_ERROR && message->level != LOG_ALERT;
 }
 
-/* Adds a message that was laid out already. */
+/* Adds a formatted message. */
 static void add_message(struct conf *conf, struct conf_message *message)
 {
     message->sequence = conf->messages == NULL ? 0 : conf->messages->sequence + 1;
@@ -28,8 +29,8 @@ static void add_message(struct conf *conf, struct conf_message *message)
     conf->error_count += is_fatal(message);
 }
 
-/* Finish hooks of a block in which a directive failed run without messages: theirs would follow
- * from that one. */
+/* Finish hooks of a block in which a directive failed run without messages, which would be
+ * consequences of that failure. */
 static bool is_muted(const struct conf *conf)
 {
     return conf->engine != NULL && conf->engine->mute != NULL;
@@ -41,9 +42,9 @@ static bool is_finishing(const struct conf *conf)
 }
 
 /*
- * The line that a message names is the one at which nginx would have stopped reading: the ';' or
- * '{' of its directive; the '}' of a block that was read to its end; for what a finish hook found,
- * the '}' of the outermost block. order: by it messages are sorted for the report.
+ * A message has the line at which nginx would have stopped reading: that of the ';' or '{' of its
+ * directive; of the '}' of a block that was read to its end; for a finish hook, of the '}' of the
+ * outermost block. The report is sorted by `order`.
  */
 static void place_message(const struct conf *conf, struct conf_message *message,
                           const struct conf_node *node)
@@ -66,7 +67,7 @@ static void place_message(const struct conf *conf, struct conf_message *message,
     message->source = at_end ? NULL : node->source;
 }
 
-/* Is there an equal message for this line already? A finish hook finds a mistake again in each
+/* Is there an equal message for this line already? A finish hook finds the same mistake in each
  * block that inherits it. */
 static bool was_said(const struct conf *conf, const struct conf_message *message)
 {
@@ -164,7 +165,7 @@ void conf_drop_brace_error(struct conf *conf, const struct conf_node *node, int 
 {
     struct conf_message **first = NULL;
 
-    /* Newest first: the last that fits is the first of the file. */
+    /* The list is newest first: the last match is the first one in the file. */
     for (struct conf_message **link = &conf->messages; *link != NULL; link = &(*link)->next) {
         if ((*link)->braces == braces && (*link)->file == node->file &&
             (*link)->order > node->order) {
@@ -188,7 +189,8 @@ void conf_hint(struct conf *conf, const char *format, ...)
     va_end(args);
 }
 
-/* The directive of these nodes with an argument that the text has. */
+/* The first of these nodes whose name begins with `prefix` and that has an argument which the text
+   contains. */
 static const struct conf_node *named_by(const struct conf_node *node, struct str prefix,
                                         struct str text)
 {
@@ -238,7 +240,7 @@ static int compare_messages(const void *a, const void *b)
 }
 
 /*
- * The word that a message quotes, looked for in the statement it is about; else where that starts.
+ * The word that a message quotes, searched in its statement; else the start of the statement.
  */
 static const char *find_spot(const struct conf_message *message)
 {
@@ -252,7 +254,7 @@ static const char *find_spot(const struct conf_message *message)
         }
     }
     if (message->mark.len != 0) {
-        /* Not within the name of the directive, when an argument looks like a part of it. */
+        /* Search the arguments only: the mark may also be part of the directive's name. */
         const char *blank = str_find_char(statement, ' ');
         const char *spot = blank == NULL ? NULL
                                          : str_find(str_from(blank, statement.data + statement.len),
@@ -271,7 +273,7 @@ static const char *find_spot(const struct conf_message *message)
     return message->source;
 }
 
-/* The source line and a caret under the spot. */
+/* Writes the source line, and a caret below the spot. */
 static void put_excerpt(struct buf *out, const struct conf_message *message)
 {
     struct str text = message->file->text;
@@ -384,8 +386,7 @@ void conf_report(const struct conf *conf, const struct log *log, bool is_verbose
 /* ---- "did you mean" */
 
 /*
- * Edits (insert, drop, change, swap neighbours) that make b of a; words of at most NEAREST_MAX
- * bytes.
+ * Edit distance (insert, delete, change, swap neighbours) of words of at most NEAREST_MAX bytes.
  */
 static unsigned distance(struct str a, struct str b)
 {
@@ -418,8 +419,7 @@ static unsigned distance(struct str a, struct str b)
     return rows[a.len % 3][b.len];
 }
 
-/* How far apart two words are where they differ first: TLSv1.4 is nearer to TLSv1.3 than to
- * TLSv1.1. */
+/* The difference of the first bytes that differ: TLSv1.4 is closer to TLSv1.3 than to TLSv1.1. */
 static int gap_of(struct str a, struct str b)
 {
     size_t i = 0;
@@ -438,7 +438,9 @@ static int gap_of(struct str a, struct str b)
 struct str conf_nearest(struct str word, const struct str *candidates, size_t count)
 {
     struct str best = STR_NONE;
-    unsigned least = word.len <= 3 ? 1 : word.len <= 6 ? 2 : 3; /* edits still called near */
+    unsigned least = word.len <= 3   ? 1
+                     : word.len <= 6 ? 2
+                                     : 3; /* edits that still count as close */
 
     if (word.len == 0 || word.len > NEAREST_MAX) {
         return best;

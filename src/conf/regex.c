@@ -8,13 +8,13 @@
 #include "conf/regex_internal.h"
 #include "fiber/fiber.h"
 
-#define MATCH_LIMIT 500000          /* steps of one match, then it is abandoned */
+#define MATCH_LIMIT 500000          /* steps of one match, after which it is abandoned */
 #define HEAP_LIMIT_KIB 16384        /* memory of one match without JIT */
 #define JIT_STACK_MIN (32 * 1024)   /* bytes */
-#define JIT_STACK_MAX (1024 * 1024) /* bytes; touched only as far as a match needs */
-#define SUBJECT_SHOWN 256           /* bytes of a subject in the log */
+#define JIT_STACK_MAX (1024 * 1024) /* bytes; only the part that a match needs is touched */
+#define SUBJECT_SHOWN 256           /* bytes of a subject that are logged */
 
-/* A named group and the variable that it sets. */
+/* A named group, and the variable that it sets. */
 struct regex_name {
     unsigned group;
     const struct variable *variable;
@@ -26,18 +26,18 @@ struct regex {
     unsigned capture_count; /* groups, without $0 */
     bool is_nocase;
     bool is_jit;              /* pcre2_jit_match may be called */
-    struct regex_name *names; /* that set variables; NULL when none */
+    struct regex_name *names; /* those that set variables; NULL when there are none */
     unsigned name_count;
 };
 
 /*
- * What a match needs, once for each process and shared by all patterns: a match never waits. It is
- * made while the configuration is read and inherited by the workers.
+ * The memory that a match needs: one for each process, shared by all patterns, since a match never
+ * waits. It is made while the configuration is read, and inherited by the workers.
  */
 static struct {
     pcre2_match_context *context; /* limits and the JIT stack */
-    pcre2_match_data *data;       /* room for the groups of the largest pattern */
-    unsigned groups;              /* that data has room for, $0 included */
+    pcre2_match_data *data;       /* has space for the groups of the largest pattern */
+    unsigned groups;              /* number of groups that fit into data, including $0 */
 } matcher;
 
 static bool use_jit = true;
@@ -52,7 +52,7 @@ static void free_code(void *code)
     pcre2_code_free(code);
 }
 
-/* Room for the groups of one more pattern. */
+/* Makes space for the groups of one more pattern. */
 static void prepare_matcher(unsigned groups)
 {
     if (matcher.context == NULL) {
@@ -77,7 +77,7 @@ static void prepare_matcher(unsigned groups)
     }
 }
 
-/* Each named group becomes a variable. False after an error. */
+/* Defines a variable for each named group. False after an error. */
 static bool define_names(struct conf *conf, const struct conf_node *node, struct regex *regex)
 {
     uint32_t count = 0;
@@ -93,7 +93,7 @@ static bool define_names(struct conf *conf, const struct conf_node *node, struct
     pcre2_pattern_info(regex->code, PCRE2_INFO_NAMETABLE, &entry);
     regex->names = arena_array(conf->arena, count, sizeof(*regex->names));
     regex->name_count = count;
-    /* An entry is the group's number in two bytes, then its name and a NUL. */
+    /* An entry has the group's number in two bytes, then its name and a NUL. */
     for (uint32_t i = 0; i < count; i++, entry += entry_size) {
         struct str name = str_of((const char *) entry + 2);
         struct variable *variable = variable_define(conf, node, set, name, VARIABLE_CHANGEABLE);
@@ -128,8 +128,8 @@ static void compile_jit(struct regex *regex)
 
     pcre2_pattern_info(regex->code, PCRE2_INFO_ALLOPTIONS, &options);
     /*
-     * The fast entry does not check a subject's UTF-8, so that patterns that ask for it go the safe
-     * way.
+     * pcre2_jit_match does not check that the subject is UTF-8, so patterns with PCRE2_UTF use
+     * pcre2_match.
      */
     regex->is_jit = use_jit && pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0 &&
                     (options & PCRE2_UTF) == 0;
@@ -178,7 +178,7 @@ bool regex_is_nocase(const struct regex *regex)
     return regex->is_nocase;
 }
 
-/* Groups to captures, named ones to variables. An unset group is empty. */
+/* Sets captures from groups, and variables from named ones. An unset group is empty. */
 static void set_captures(const struct regex *regex, struct str subject, struct variable_env *env)
 {
     const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(matcher.data);
@@ -188,7 +188,7 @@ static void set_captures(const struct regex *regex, struct str subject, struct v
     for (unsigned i = 0; i < count; i++) {
         PCRE2_SIZE start = offsets[2 * i];
         PCRE2_SIZE end = offsets[2 * i + 1];
-        /* With \K in a lookahead a match may start after its end. */
+        /* With \K in a lookahead, a match may start after its end. */
         bool is_set = start != PCRE2_UNSET && start <= end;
         captures[i] = is_set ? (struct str){subject.data + start, end - start} : STR_NONE;
     }
@@ -234,9 +234,9 @@ bool regex_match(const struct regex *regex, struct str subject, struct variable_
     return true;
 }
 
-/* ---- patterns that become known at run time */
+/* ---- patterns that are compiled at run time */
 
-/* What regex_match_once is asked, and its answer: for the worker's own stack. */
+/* Arguments and result of regex_match_once, which runs on the worker's own stack. */
 struct match_once {
     struct arena *arena;
     struct str pattern;

@@ -1,7 +1,7 @@
 /*
- * Lists of regular expressions of which the first that matches is wanted. Two cheap tests say which
- * may match: a table of the literal texts that patterns need, and, for those that need none, one
- * scan by vectorscan where it is built in. PCRE2 confirms what is left, in order.
+ * Lists of regular expressions of which the first match is wanted. Two cheap tests find the
+ * candidates: a table of the literal strings that patterns require and, for patterns that require
+ * none, one scan by vectorscan where it is built in. PCRE2 confirms the candidates, in order.
  */
 #include "config.h"
 
@@ -15,36 +15,37 @@
 #include "conf/internal.h"
 #include "conf/regex_internal.h"
 
-#define SET_MAX 4096    /* patterns; the rest of a longer list is always tried */
-#define GRAM 3          /* bytes that index the table */
-#define SAME_TEXT_MAX 8 /* patterns of one text; more are distinguished better by vectorscan */
-#define SCAN_MIN 6      /* patterns without a text from which a database pays */
-#define SCAN_MAX 500    /* patterns of one database; making it takes time that grows with them */
-#define SCAN_BUDGET_MS 1000 /* time of one reading that may go into making databases */
+#define SET_MAX 4096 /* patterns; those after this number are always tried */
+#define GRAM 3       /* bytes that are the key of the table */
+#define SAME_TEXT_MAX                                                                              \
+    8              /* patterns with the same string; vectorscan distinguishes more of them better */
+#define SCAN_MIN 6 /* patterns without a string for which a database is worth building */
+#define SCAN_MAX 500 /* patterns of one database, since the time to build it grows with them */
+#define SCAN_BUDGET_MS 1000 /* time per reading for building databases */
 
-/* One text that some pattern needs. */
+/* One string that a pattern requires. */
 struct needle {
     struct str text;  /* in lower case */
     uint16_t pattern; /* index in the list */
-    uint16_t gram_at; /* offset of the bytes that index it */
-    uint16_t next;    /* of the same slot, plus one; 0 = last */
+    uint16_t gram_at; /* offset of the bytes that are its key */
+    uint16_t next;    /* the next one of the same slot, plus one; 0 = last */
 };
 
 struct regex_set {
     struct regex *const *items; /* in order */
     unsigned count;
-    unsigned words;   /* of a bitmap of patterns */
-    uint64_t *always; /* bitmap: patterns that may match anything */
+    unsigned words;   /* size of a bitmap of patterns */
+    uint64_t *always; /* bitmap: patterns that may match any subject */
     struct needle *needles;
     unsigned needle_count;
     uint16_t *slots;     /* by hash of GRAM bytes: first needle plus one */
-    unsigned slot_shift; /* 32 minus the binary logarithm of their number */
+    unsigned slot_shift; /* 32 minus log2 of the number of slots */
 #ifdef HAVE_VECTORSCAN
-    hs_database_t *database; /* of patterns without a text; NULL = none */
+    hs_database_t *database; /* of patterns without a string; NULL = none */
 #endif
 };
 
-/* Candidates of the match under way, room for the largest list. A match never waits. */
+/* Candidates of the current match, with space for the longest list. A match never waits. */
 static uint64_t *candidates;
 static unsigned candidate_words;
 
@@ -64,7 +65,7 @@ static uint32_t gram_at(struct str text, size_t at)
            (uint32_t) (unsigned char) text.data[at + 1] << 8 | (unsigned char) text.data[at + 2];
 }
 
-/* ---- the table of texts */
+/* ---- the table of strings */
 
 static unsigned slot_load(const struct regex_set *set, unsigned slot)
 {
@@ -76,7 +77,7 @@ static unsigned slot_load(const struct regex_set *set, unsigned slot)
     return load;
 }
 
-/* Puts the text in the slot of that part of it which shares its slot with the fewest others. */
+/* Puts the string into the table under that part of it whose slot has the fewest entries. */
 static void add_needle(struct regex_set *set, unsigned pattern, struct str text)
 {
     struct needle *needle = &set->needles[set->needle_count++];
@@ -96,7 +97,7 @@ static void add_needle(struct regex_set *set, unsigned pattern, struct str text)
     *slot = (uint16_t) set->needle_count;
 }
 
-/* Marks the patterns whose texts occur in the subject. */
+/* Marks the patterns whose strings occur in the subject. */
 static void find_needles(const struct regex_set *set, struct str subject, uint64_t *marks)
 {
     const unsigned char *text = (const unsigned char *) subject.data;
@@ -122,7 +123,7 @@ static void find_needles(const struct regex_set *set, struct str subject, uint64
     }
 }
 
-/* How many of the patterns before this one need the same single text? */
+/* How many of the patterns before this one require the same single string? */
 static unsigned count_same(const struct literals *all, unsigned index)
 {
     unsigned same = 0;
@@ -134,7 +135,7 @@ static unsigned count_same(const struct literals *all, unsigned index)
     return same;
 }
 
-/* Fills the table; the patterns that found no place in it are marked in `always`. */
+/* Fills the table; patterns that are not in the table are marked in `always`. */
 static void build_table(struct conf *conf, struct regex_set *set)
 {
     unsigned count = set->count < SET_MAX ? set->count : SET_MAX;
@@ -175,10 +176,10 @@ static void build_table(struct conf *conf, struct regex_set *set)
 
 #define SCAN_FLAGS (HS_FLAG_SINGLEMATCH | HS_FLAG_PREFILTER | HS_FLAG_ALLOWEMPTY)
 
-/* What is kept while one configuration is read. */
+/* State while one configuration is read. */
 struct scan_state {
-    uint64_t spent_ms;    /* on making databases */
-    struct map databases; /* hs_database_t * by the patterns: many servers have the same list */
+    uint64_t spent_ms;    /* on building databases */
+    struct map databases; /* hs_database_t * by their patterns: many servers have the same list */
 };
 
 static hs_scratch_t *scratch; /* of this process; fits every database */
@@ -202,7 +203,7 @@ static unsigned scan_flags(const struct regex *regex)
 }
 
 /*
- * Can vectorscan take this pattern at all? One with an option for UTF-8 means something else to it.
+ * Does vectorscan accept this pattern? With an option for UTF-8 it would interpret it differently.
  */
 static bool is_scannable(const struct regex *regex)
 {
@@ -221,7 +222,7 @@ static bool is_scannable(const struct regex *regex)
     return result == HS_SUCCESS;
 }
 
-/* The list as a key: patterns with their flags, so that equal lists share a database. */
+/* A key of the list: patterns with their flags, so that equal lists share a database. */
 static struct str list_key(struct conf *conf, const struct regex_set *set, const unsigned *ids,
                            unsigned count)
 {
@@ -265,7 +266,7 @@ static hs_database_t *compile_database(const struct regex_set *set, const unsign
     return database;
 }
 
-/* Takes patterns out of `always` and into a database. */
+/* Moves patterns from `always` into a database. */
 static void build_database(struct conf *conf, struct regex_set *set)
 {
     struct scan_state *state = conf_state(conf, "conf.regex_set", sizeof(*state));

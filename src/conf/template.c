@@ -2,9 +2,9 @@
 #include "conf/template.h"
 #include "conf/internal.h"
 
-#define PARTS_ON_STACK 16 /* parts whose values need no memory of the arena */
+#define PARTS_ON_STACK 16 /* parts whose values need no memory from the arena */
 
-/* What stands at a '$'. */
+/* What follows a '$'. */
 enum name_kind { NAME_VARIABLE, NAME_CAPTURE, NAME_BAD, NAME_UNCLOSED };
 
 static bool is_name_byte(char c)
@@ -14,7 +14,7 @@ static bool is_name_byte(char c)
     return (lowered >= 'a' && lowered <= 'z') || ascii_is_digit((unsigned char) c) || c == '_';
 }
 
-/* Reads what follows a '$' and moves *rest after it. A capture is one digit from 1 to 9. */
+/* Reads what follows a '$' and moves *rest past it. A capture is one digit from 1 to 9. */
 static enum name_kind read_name(struct str *rest, struct str *name)
 {
     if (rest->len != 0 && *rest->data >= '1' && *rest->data <= '9') {
@@ -60,8 +60,7 @@ static void finish_constant(struct template *template, struct arena *arena)
     template->constant.len--; /* the NUL is not counted */
 }
 
-/* 1 + the place of the first part with this variable, among those that there are; 0 = none has it.
- */
+/* 1 + the index of the first part with this variable; 0 = none has it. */
 static unsigned find_same(const struct template *template, const struct variable *variable)
 {
     for (unsigned i = 0; i < template->count; i++) {
@@ -72,7 +71,7 @@ static unsigned find_same(const struct template *template, const struct variable
     return 0;
 }
 
-/* The part that a '$' makes. False after an error. */
+/* Adds the part for a '$'. False after an error. */
 static bool template_add_name(struct conf *conf, const struct conf_node *node,
                               struct template *template, struct str *rest)
 {
@@ -188,8 +187,8 @@ static struct str part_value(const struct template_part *part, struct variable_e
     return variable_get(env, part->variable, &value) ? value : STR_NONE;
 }
 
-/* A variable may match an expression (map), whose captures are then those of the whole text: nginx
- * takes captures when all variables are known. */
+/* A variable may match an expression (map) and so change the captures. As with nginx, these then
+ * hold for the whole text: captures are taken after all variables. */
 static void eval_parts(const struct template *template, struct variable_env *env,
                        struct str *values)
 {
@@ -207,7 +206,7 @@ static void eval_parts(const struct template *template, struct variable_env *env
     }
 }
 
-/* The first byte decides whether a path is relative. */
+/* The first byte of the value decides whether a path is relative. */
 static bool is_relative_path(const struct str *values, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -218,7 +217,7 @@ static bool is_relative_path(const struct str *values, unsigned count)
     return true;
 }
 
-/* "$value": nothing is put together. */
+/* A single part such as "$value": nothing is concatenated. */
 static struct str eval_one(const struct template *template, struct variable_env *env)
 {
     struct str value = part_value(&template->parts[0], env);

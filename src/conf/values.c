@@ -1,4 +1,4 @@
-/* The value types: how the arguments of a row are read and stored. */
+/* The value types: how the arguments of a row are parsed and stored. */
 #include "base/parse.h"
 #include "conf/internal.h"
 
@@ -43,7 +43,7 @@ static bool invalid_value(struct conf_scope *scope, const struct conf_node *node
                       STR_ARG(node->args[0]));
 }
 
-/* ---- parsers that rows use themselves, too */
+/* ---- parsers that rows use as well */
 
 bool conf_value_flag(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
                      bool *out)
@@ -170,7 +170,7 @@ static bool store_number(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* A size, an offset or a time that was read, into its field when it is in the row's range. */
+/* Stores a size, an offset or a time in its field if it is in the row's range. */
 static bool store_checked(struct conf_scope *scope, const struct directive *row,
                           const struct conf_node *node, uint64_t value, uint64_t *field)
 {
@@ -232,7 +232,7 @@ static bool store_path(struct conf_scope *scope, const struct conf_node *node,
     if (memchr(node->args[1].data, '\0', node->args[1].len) != NULL) {
         return invalid_value(scope, node);
     }
-    /* An empty name is none, which takes back what was inherited. */
+    /* An empty name removes the inherited value. */
     *field = node->args[1].len == 0 && is_conf_relative
                  ? STR("")
                  : conf_full_name(scope->conf, node->args[1], is_conf_relative);
@@ -299,8 +299,8 @@ static bool store_list(struct conf_scope *scope, const struct directive *row,
 }
 
 /*
- * The first use of a list at a level: what was inherited goes, or is copied so that it stays the
- * parent's.
+ * The first use of a list at a level: an inherited list is dropped, or copied so that the parent's
+ * does not change.
  */
 static void start_list(struct conf_scope *scope, const struct directive *row, void *field)
 {

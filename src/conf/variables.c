@@ -1,8 +1,8 @@
-/* Variables: defining, finding and computing them. */
+/* Variables: definition, lookup and evaluation. */
 #include "conf/internal.h"
 #include "conf/template.h"
 
-#define RUNTIME_NAME_MAX 256 /* bytes of a name that is looked up at run time */
+#define RUNTIME_NAME_MAX 256 /* longest name that is looked up at run time */
 
 const struct subject_kind any_subject = {.name = "any"};
 
@@ -60,8 +60,7 @@ static void give_index(struct conf *conf, struct variable_set *set, struct varia
 static const struct variable *find_family(const struct variable_set *set, struct str name)
 {
     const struct variable *best = NULL;
-    char first =
-        name.len != 0 ? *name.data : '\0'; /* there are many families: most are left out by it */
+    char first = name.len != 0 ? *name.data : '\0'; /* excludes most of the many families */
 
     vec_each(struct variable *, item, &set->prefixes) {
         if (*(*item)->name.data == first && str_starts(name, (*item)->name) &&
@@ -72,7 +71,7 @@ static const struct variable *find_family(const struct variable_set *set, struct
     return best;
 }
 
-/* Makes a name that nobody defined a member of its family, when it has one. */
+/* Makes an undefined name a member of its family, if there is one. */
 static void join_family(const struct variable_set *set, struct variable *variable)
 {
     const struct variable *family = find_family(set, variable->name);
@@ -157,7 +156,7 @@ void variable_add_all(struct conf *conf, struct variable_set *set, const struct 
         if (known == NULL) {
             map_put_nocase(&set->by_name, conf->arena, copy->name, copy);
         } else {
-            /* Used before it was added: users hold the pointer, so that it stays. */
+            /* The variable was used before it was added: users hold the pointer, so it is kept. */
             copy->index = known->index;
             copy->node = known->node;
             copy->flags |= known->flags & VARIABLE_INDEXED;
@@ -166,8 +165,8 @@ void variable_add_all(struct conf *conf, struct variable_set *set, const struct 
     }
 }
 
-/* In a text that came later: requests under way have no place for its value, so that it is asked
- * for each time. */
+/* For configuration text at run time: requests in progress have no slot for a new variable, so it
+ * is computed at each use. */
 static struct variable *use_later(struct conf *conf, const struct conf_node *node,
                                   const struct variable_set *set, struct str name)
 {
@@ -264,7 +263,7 @@ bool variable_check_all(struct conf *conf, struct variable_set *set)
 
 /* ---- while a request is served */
 
-/* The place of a variable's value; makes the table when this is the request's first. */
+/* The slot of a variable's value; allocates the table at the request's first use. */
 static struct variable_value *value_slot(struct variable_env *env, const struct variable *variable)
 {
     if (env->values == NULL) {
@@ -278,7 +277,8 @@ static bool takes_kind(const struct variable *variable, const struct variable_en
     return variable->kind == env->kind || variable->kind == &any_subject;
 }
 
-/* What the kind of the environment says itself of a name whose getter takes another one. */
+/* Evaluates the row that the kind of the environment has for a name whose getter needs another
+   kind. */
 static __attribute__((cold)) bool ask_kind(struct variable_env *env,
                                            const struct variable *variable, struct str *out)
 {
@@ -304,11 +304,11 @@ static bool call_get(struct variable_env *env, const struct variable *variable, 
     if (!takes_kind(variable, env)) {
         return ask_kind(env, variable, out);
     }
-    /* One that is only ever assigned is empty before. */
+    /* A variable that is only assigned is empty before the first assignment. */
     return variable->get == NULL || variable->get(env, variable, out);
 }
 
-/* Everything but a value that is there already. */
+/* Evaluates a variable without a cached value. */
 static __attribute__((noinline)) bool compute(struct variable_env *env,
                                               const struct variable *variable, struct str *out)
 {
@@ -327,12 +327,12 @@ static __attribute__((noinline)) bool compute(struct variable_env *env,
     }
     value->state = VARIABLE_EVALUATING;
     bool is_found = call_get(env, variable, out);
-    /* get may have assigned the variable or rebuilt the table: look again. */
+    /* get may have assigned the variable or replaced the table: look it up again. */
     value = value_slot(env, variable);
     value->text = *out;
     value->state = is_found ? VARIABLE_FOUND : VARIABLE_NOT_FOUND;
     if ((variable->flags & VARIABLE_VOLATILE) != 0) {
-        value->state = VARIABLE_UNSET; /* a value that is there was assigned, and holds */
+        value->state = VARIABLE_UNSET; /* only an assignment stores a value */
     }
     return is_found;
 }
@@ -362,7 +362,7 @@ void variable_assign(struct variable_env *env, const struct variable *variable, 
     }
     struct variable_value *value = value_slot(env, variable);
     if (is_set_by) {
-        value->state = VARIABLE_UNSET; /* what get now gives is the truth */
+        value->state = VARIABLE_UNSET; /* get gives the new value */
         return;
     }
     value->text = text;
