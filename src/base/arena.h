@@ -89,8 +89,8 @@ static inline void *arena_alloc(struct arena *arena, size_t size)
     return piece;
 }
 
-/* The same without alignment, for text: taken from the end of the block, so that no byte is wasted.
- */
+/* The same without alignment, for text: taken from the end of the block, so that no byte is
+ * wasted. */
 char *arena_text(struct arena *arena, size_t size);
 
 static inline void *arena_zalloc(struct arena *arena, size_t size)

@@ -29,8 +29,8 @@ extern struct clock clock_now; /* of this process */
 void clock_update(void);
 /* The monotonic clock now, in nanoseconds, for measurements within a turn. */
 uint64_t clock_read_ns(void);
-/* A counter of constant but unknown rate: for the ratio of two intervals. Costs a few instructions.
- */
+/* A counter of constant but unknown rate: for the ratio of two intervals. Costs a few
+ * instructions. */
 static inline uint64_t clock_ticks(void)
 {
 #if defined(__x86_64__)

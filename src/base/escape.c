@@ -1,5 +1,5 @@
-/* Escapes: percent-encoding for different parts of a URI, HTML entities, JSON and access log forms.
- */
+/* Escapes: percent-encoding for different parts of a URI, HTML entities, JSON and access log
+ * forms. */
 #include <string.h>
 
 #include "base/text.h"

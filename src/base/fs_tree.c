@@ -118,8 +118,7 @@ static bool copy_bytes(int from, int to)
             return true;
         }
         if (n == 0 || (n < 0 && is_ranged && errno != EINTR)) {
-            is_ranged =
-                false; /* the remainder, or everything if copy_file_range() is not possible */
+            is_ranged = false; /* for the remainder, or if copy_file_range() fails */
         } else if (n < 0 && errno != EINTR) {
             return false;
         }

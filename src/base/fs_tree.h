@@ -28,8 +28,8 @@ struct fs_tree_rules {
 /* Removes a file, a link, or a directory with its contents. Links are not followed. */
 bool fs_remove_tree(struct fs_location at);
 
-/* Copies the attributes ("user.*") of a file to another, as many as the target's file system takes.
- */
+/* Copies the attributes ("user.*") of a file to another, as many as the target's file system
+ * takes. */
 void fs_copy_attributes(int from, int to);
 
 /*

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Whether hints are printed; false at first. They never go to the log, whose lines are for tools.
- */
+/* Whether hints are printed; false at first. They never go to the log, whose lines are for
+ * tools. */
 extern bool hints_are_shown;
 
 /* Prints one indented line on standard error, while the program starts. */

@@ -91,8 +91,8 @@ extern struct log *log_main;
 /* During start, warnings and worse also go to standard error as "nginx: [level] …". */
 extern bool log_is_starting;
 
-/* Writes a record. error is an errno value or 0; it is shown as " (2: No such file or directory)".
- */
+/* Writes a record. error is an errno value or 0; it is shown as " (2: No such file or
+ * directory)". */
 void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 

@@ -285,8 +285,8 @@ static bool parse_parameters(struct arena *arena, struct syslog_target *target, 
     return true;
 }
 
-/* Tengine's form begins with a facility: the first word is neither "name=value" nor "nohostname".
- */
+/* Tengine's form begins with a facility: the first word is neither "name=value" nor
+ * "nohostname". */
 static bool is_colon_form(struct str text)
 {
     struct str rest = text;
@@ -339,8 +339,8 @@ static bool port_is_next(struct str rest)
     return part.len != 0 || rest.data != NULL;
 }
 
-/* Parses "host", "host:port" or a path, for which a port is ignored; /dev/log when there is none.
- */
+/* Parses "host", "host:port" or a path, for which a port is ignored; /dev/log when there is
+ * none. */
 static bool parse_colon_server(struct arena *arena, struct syslog_target *target, struct str *rest,
                                struct str *error)
 {

@@ -9,8 +9,8 @@
 
 #include "base/str.h"
 
-/* Each gives false, and leaves *out unchanged, unless the whole of s is one valid value that fits.
- */
+/* Each gives false, and leaves *out unchanged, unless the whole of s is one valid value that
+ * fits. */
 bool parse_uint(struct str s, uint64_t *out);    /* decimal digits only */
 bool parse_int(struct str s, int64_t *out);      /* with an optional minus */
 bool parse_hex(struct str s, uint64_t *out);     /* at least one hex digit */

@@ -28,8 +28,8 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* A lock that cannot be taken means that memory was overwritten: to continue would do more damage.
- */
+/* A lock that cannot be taken means that memory was overwritten: to continue would do more
+ * damage. */
 static _Noreturn void shm_give_up(const char *call, int error)
 {
     log_emerg(log_main, error, "%s failed", call);
@@ -68,8 +68,8 @@ bool shm_lock_take(struct shm_lock *lock)
     if (error != EOWNERDEAD) {
         shm_give_up("pthread_mutex_lock()", error);
     }
-    /* If this process dies as well before the data is repaired, the next one gets EOWNERDEAD again.
-     */
+    /* If this process dies as well before the data is repaired, the next one gets EOWNERDEAD
+       again. */
     pthread_mutex_consistent(mutex);
     return true;
 }

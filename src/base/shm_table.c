@@ -46,8 +46,8 @@ static struct shm_record *at(const struct shm_table *table, uint32_t number)
     return (struct shm_record *) (void *) (segment + (size_t) position * table->record_size);
 }
 
-/* This store decides the state of a record if the process dies: all earlier stores come before it.
- */
+/* This store decides the state of a record if the process dies: all earlier stores come before
+ * it. */
 static void set_kind(struct shm_record *record, enum shm_record_kind kind)
 {
     atomic_signal_fence(memory_order_seq_cst);

@@ -144,8 +144,8 @@ static uint32_t pages_take(struct slab *slab, uint32_t length, enum page_kind ki
     page->used = 0;
     memset(page->bits, 0, sizeof(page->bits));
     if (length > 1) {
-        /* When the run to the right is freed, it checks this last page, which must not look free.
-         */
+        /* When the run to the right is freed, it checks this last page, which must not look
+           free. */
         slab->pages[index + length - 1].kind = PAGE_RUN;
         slab->pages[index + length - 1].length = 0;
     }

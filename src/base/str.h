@@ -130,8 +130,8 @@ struct str str_trim(struct str s);
  */
 struct str str_cut(struct str *rest, char separator);
 
-/* 32-bit hash of the bytes, or of the bytes in ASCII lower case. Not for keys that a peer chooses.
- */
+/* 32-bit hash of the bytes, or of the bytes in ASCII lower case. Not for keys that a peer
+ * chooses. */
 uint32_t str_hash(struct str s);
 uint32_t str_hash_nocase(struct str s);
 

@@ -267,8 +267,8 @@ static const struct row_entry *choose_row(const struct conf_scope *scope,
     return chosen;
 }
 
-/* The row for this use of the name, with the shape of the directive checked. NULL after an error.
- */
+/* The row for this use of the name, with the shape of the directive checked. NULL after an
+ * error. */
 static const struct row_entry *find_row(struct conf_scope *scope, const struct conf_node *node)
 {
     const struct row_entry *first = map_get(&scope->conf->engine->rows, node->args[0]);

@@ -366,8 +366,8 @@ bool conf_value_flag(struct conf_scope *scope, const struct conf_node *node, uns
 bool conf_value_template(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
                          struct template **out);
 
-/* Writes the rows of all tables by module: in the format of `-l`, or as Markdown for `make docs`.
- */
+/* Writes the rows of all tables by module: in the format of `-l`, or as Markdown for `make
+ * docs`. */
 void conf_list_directives(const struct conf_table *tables, unsigned count, struct buf *out,
                           bool as_markdown);
 

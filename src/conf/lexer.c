@@ -174,8 +174,8 @@ static void too_long(struct lexer *lexer, const char *start, unsigned line)
                   (int) (lexer->end - start < 10 ? lexer->end - start : 10), start);
 }
 
-/* Reads a word in quotes; `at` is after the opening one. Only a space, ';', '{' or ')' may follow.
- */
+/* Reads a word in quotes; `at` is after the opening one. Only a space, ';', '{' or ')' may
+ * follow. */
 static void read_quoted(struct lexer *lexer, char quote)
 {
     const char *start = lexer->at;
@@ -353,8 +353,8 @@ static void complain_of_bracket(struct lexer *lexer, const char *start, const ch
                   is_in_stream(lexer->block) ? "" : ", the inlined Lua code may be too long");
 }
 
-/* `content_by_lua_block {`: the text up to the closing brace is the last argument of the statement.
- */
+/* `content_by_lua_block {`: the text up to the closing brace is the last argument of the
+ * statement. */
 static void read_code(struct lexer *lexer)
 {
     const char *start = ++lexer->at;

@@ -53,8 +53,8 @@ extern const struct subject_kind any_subject;
 struct variable {
     struct str name; /* lower case, without '$' */
     bool (*get)(struct variable_env *env, const struct variable *variable, struct str *out);
-    /* May be NULL: an assignment then stores the value. After a call of set, get is called again.
-     */
+    /* May be NULL: an assignment then stores the value. After a call of set, get is called
+       again. */
     void (*set)(struct variable_env *env, const struct variable *variable, struct str value);
     uintptr_t data; /* for get and set */
     /* The kind that get and set need. NULL in a row: the kind of the set that it is added to. */

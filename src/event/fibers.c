@@ -1,5 +1,5 @@
-/* Hosts the fibers of a worker: their deadlines are in the loop's heap, unused stacks are trimmed.
- */
+/* Hosts the fibers of a worker: their deadlines are in the loop's heap, unused stacks are
+ * trimmed. */
 #include "event/loop.h"
 
 #include "base/clock.h"

@@ -338,8 +338,8 @@ void loop_defer_last_urgent(struct deferred *deferred)
     loop_defer_last(deferred);
 }
 
-/* Without a loop nothing is watched: objects of scripts outlive the loop and may still call this.
- */
+/* Without a loop nothing is watched: objects of scripts outlive the loop and may still call
+ * this. */
 static bool watch(struct event_source *source, enum watch_kind kind)
 {
     if (loop.backend == NULL || !loop.backend->watch(source, kind)) {

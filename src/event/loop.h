@@ -15,11 +15,10 @@
 #define NO_DEADLINE UINT64_MAX
 
 enum {
-    EVENT_READ = 1,  /* there is input, or its end */
-    EVENT_WRITE = 2, /* output can be written */
-    EVENT_ERROR = 4, /* error or hang-up; comes with READ and WRITE set */
-    EVENT_PEER_CLOSED =
-        8, /* the peer has shut down its sending side (EPOLLRDHUP); comes with READ set */
+    EVENT_READ = 1,        /* there is input, or its end */
+    EVENT_WRITE = 2,       /* output can be written */
+    EVENT_ERROR = 4,       /* error or hang-up; comes with READ and WRITE set */
+    EVENT_PEER_CLOSED = 8, /* EPOLLRDHUP: the peer sends no more; comes with READ set */
 };
 
 /*

@@ -179,8 +179,8 @@ extern const char *const worker_role_names[WORKER_ROLES];
    process's. */
 enum worker_role worker_role_of(const struct generation *generation, unsigned slot);
 
-/* This worker is quitting: responses should close their connections, parked connections are closed.
- */
+/* This worker is quitting: responses should close their connections, parked connections are
+ * closed. */
 extern bool worker_is_quitting;
 
 /* It quits because newer workers serve: an idle connection that was announced as kept alive is not

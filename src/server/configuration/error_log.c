@@ -7,8 +7,8 @@
 #include "base/parse.h"
 #include "server/configuration/generation_life.h"
 
-/* A ring buffer in memory, for debuggers: the newest bytes, ending before `next`. One per process.
- */
+/* A ring buffer in memory, for debuggers: the newest bytes, ending before `next`. One per
+ * process. */
 struct memory_log {
     size_t size; /* size of text */
     size_t next; /* where the next line starts */

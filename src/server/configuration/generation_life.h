@@ -48,8 +48,8 @@ bool generation_open_logs(struct generation *generation);
 /* Creates the wanted directories; false after a message. */
 bool generation_make_paths(struct generation *generation);
 
-/* Does a chain of error_log have a target that keeps its lines: a file, standard error, a program?
- */
+/* Does a chain of error_log have a target that keeps its lines: a file, standard error, a
+ * program? */
 bool error_log_is_kept(const struct log_sink *chain);
 
 /* Do all zones have memory? False after a message. */

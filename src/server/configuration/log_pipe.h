@@ -9,8 +9,8 @@
 
 #include "server/generation.h"
 
-/* Opens the pipes of a generation, unless it is a test. Starts no programs. False after a message.
- */
+/* Opens the pipes of a generation, unless it is a test. Starts no programs. False after a
+ * message. */
 bool log_pipes_open(struct generation *generation);
 
 /* In a worker: closes the reading ends, so that writing to a pipe fails when its program and the

@@ -41,9 +41,8 @@ enum {
     ESCALATE_FIRST_MS = 50, /* TERM is sent again after this, doubled each time */
     YOUNG_MS = 1000,        /* a worker that dies sooner is respawned with a delay */
     YOUNG_DELAY_MS = 100,
-    UPGRADE_LOOK_MS = 500, /* how often to check whether the older master still runs */
-    OTHER_MASTER_MS =
-        10000, /* how long our workers wait for those of a new binary before they quit */
+    UPGRADE_LOOK_MS = 500,   /* how often to check whether the older master still runs */
+    OTHER_MASTER_MS = 10000, /* how long our workers wait for those of a new binary */
     FATAL_STATUS = 2,
 };
 
@@ -173,8 +172,8 @@ static void master_quit(void)
     }
 }
 
-/* QUIT. The service continues to accept for `shutdown_delay`, unless another master continues it.
- */
+/* QUIT. The service continues to accept for `shutdown_delay`, unless another master continues
+ * it. */
 static void begin_to_quit(void)
 {
     uint64_t delay_ms = master.generation->core->shutdown_delay_ms;

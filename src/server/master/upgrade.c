@@ -45,8 +45,8 @@ static char **make_environment(struct arena *arena, char *channel)
                             extra);
 }
 
-/* In the child of fork(). channel: the environment variable that other_master_open gave, or NULL.
- */
+/* In the child of fork(). channel: the environment variable that other_master_open gave, or
+ * NULL. */
 static _Noreturn void run_binary(char *channel)
 {
     struct arena arena;

@@ -1,5 +1,5 @@
-/* Shared memory of all processes of the service: a cell for each, with counters and pulse. Private.
- */
+/* Shared memory of all processes of the service: a cell for each, with counters and pulse.
+ * Private. */
 #ifndef SERVER_PROCESS_CELLS_H
 #define SERVER_PROCESS_CELLS_H
 

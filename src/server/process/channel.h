@@ -1,5 +1,5 @@
-/* Messages between the master and a worker, one descriptor each at most. Private to this package.
- */
+/* Messages between the master and a worker, one descriptor each at most. Private to this
+ * package. */
 #ifndef SERVER_PROCESS_CHANNEL_H
 #define SERVER_PROCESS_CHANNEL_H
 

@@ -29,8 +29,8 @@ struct command_line {
     struct str extra;     /* -g, or empty */
 };
 
-/* Parses the arguments after argv[0]. False: *error holds the line for the user, without "nginx: ".
- */
+/* Parses the arguments after argv[0]. False: *error holds the line for the user, without "nginx:
+ * ". */
 bool command_line_parse(struct command_line *out, int argc, char *const *argv, struct buf *error);
 
 /* The text of -h, without the version lines. */

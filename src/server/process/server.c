@@ -18,8 +18,7 @@ static struct log last_log = {.level = LOG_NOTICE};
 static struct log_file first_file = {.fd = -1};
 static struct log_sink first_sink = {.level = LOG_NOTICE, .file = &first_file};
 static struct log first_log = {.sinks = &first_sink, .level = LOG_NOTICE};
-static int ready_pipe =
-    -1; /* in a daemon that is starting: it writes to the pipe when it is ready */
+static int ready_pipe = -1; /* of a daemon that is starting: written to when it is ready */
 
 struct log *server_last_log(void)
 {
@@ -251,8 +250,8 @@ void daemon_is_ready(void)
     }
 }
 
-/* Standard error is a copy of the error log's descriptor, and follows it when that is opened again.
- */
+/* Standard error is a copy of the error log's descriptor, and follows it when that is opened
+ * again. */
 static bool error_follows_log;
 
 void standard_error_follow(const struct log *log)

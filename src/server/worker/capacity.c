@@ -17,8 +17,8 @@
 
 struct capacity capacity = {.requests = UINT32_MAX};
 
-/* The limit of the control group (version 2) that a container has as its root; UINT64_MAX = none.
- */
+/* The limit of the control group (version 2) that a container has as its root; UINT64_MAX =
+ * none. */
 static uint64_t memory_of_group(void)
 {
     char text[32];

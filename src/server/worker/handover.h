@@ -13,8 +13,8 @@
 
 /* ---- in the old worker */
 
-/* The listener with this number has no successor: its connections stay here. Before handover_start.
- */
+/* The listener with this number has no successor: its connections stay here. Before
+ * handover_start. */
 void handover_listener_gone(unsigned number);
 
 /* Sets handover_now, which sends over fd (owned from now on), in place of an earlier one. It sends

@@ -237,8 +237,8 @@ static void channel_ready(struct event_source *source, unsigned events)
     while (source->fd >= 0 &&
            (result = channel_receive(source->fd, &message, &fd)) != CHANNEL_EMPTY) {
         if (result == CHANNEL_CLOSED) {
-            /* The master has ended: continue to serve, as workers of nginx do; signals still work.
-             */
+            /* The master has ended: continue to serve, as workers of nginx do; signals still
+               work. */
             event_remove(source);
             close(source->fd);
             event_forget(source);
