@@ -14,7 +14,7 @@
 /* ---- buffers ---- */
 
 #define BUFFER_SHIFT 9 /* the smallest buffers: 512 bytes */
-/* each twice as large as the one before, up to 64 KB; larger buffers come from malloc */
+/* Each twice as large as the one before, up to 64 KB; larger buffers come from malloc. */
 #define BUFFER_CLASSES 8
 #define CLASS_KEPT_BYTES (256u * 1024) /* free buffers kept in each class */
 

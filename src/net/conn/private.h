@@ -20,7 +20,7 @@ struct out_chunk;
  */
 struct out_piece {
     struct out_piece *next;
-    /* where bytes after this piece may be written, one reference; or NULL */
+    /* Where bytes after this piece may be written, one reference; or NULL. */
     struct out_chunk *chunk;
     enum out_kind kind;
     int fd; /* OUT_FILE: not owned */

@@ -13,7 +13,7 @@
 #define PIPES_MOST 32          /* in use at one time; further relays use a buffer */
 #define PIPES_KEPT 4           /* free ones */
 #define PIPE_SIZE (256 * 1024) /* requested size */
-/* a user above pipe-user-pages-soft gets less, which does not help */
+/* A user above pipe-user-pages-soft gets less, which does not help. */
 #define PIPE_SIZE_LEAST (64 * 1024)
 #define RETRY_MS 1000 /* delay after a failure */
 

@@ -14,7 +14,7 @@
 #define BUFFER_MOST (64 * 1024u)  /* maximum of relay.buffer_size */
 #define TURN_BUDGET (256 * 1024u) /* bytes in one direction before others get their turn */
 #define FULL_BUFFERS 2            /* after so many full buffers in a row a flow is large */
-/* a flow that moves less than this at a time is not large any more */
+/* A flow that moves less than this at a time is not large any more. */
 #define LARGE_AGAIN (32 * 1024u)
 
 /* One for the worker: what is read into it is written before anything else runs. */

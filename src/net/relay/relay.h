@@ -30,7 +30,7 @@ enum relay_why {
  * the relay. */
 struct relay_side {
     struct conn *conn; /* the user's. conn->sent counts what was sent to it, buffer or pipe */
-    /* bytes from it that were passed on; the user adds those that it read before */
+    /* Bytes from it that were passed on; the user adds those that it read before. */
     uint64_t received;
     uint64_t first_ms; /* private: when the first of these came; 0 = not yet */
     uint64_t rate; /* bytes per second to read from it, a second's worth at first; 0 = unlimited */

@@ -16,7 +16,7 @@ enum {
 
 /* The bytes of a message that are still to be read. */
 struct cursor {
-    /* the start of the message: compression pointers are offsets from here */
+    /* The start of the message: compression pointers are offsets from here. */
     const unsigned char *start;
     const unsigned char *at;  /* next byte */
     const unsigned char *end; /* one past the last */

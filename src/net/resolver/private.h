@@ -49,7 +49,7 @@ struct query {
     unsigned refusals;        /* servers that responded without a usable answer */
     unsigned skips;           /* servers found unreachable since the last round */
     unsigned aliases;         /* followed so far */
-    /* name is the target of an alias whose addresses the answer did not contain */
+    /* Name is the target of an alias whose addresses the answer did not contain. */
     bool is_followed;
     bool is_of_name;    /* the records belong to name itself: the last answer had no aliases */
     uint32_t ttl_s;     /* the least so far */

@@ -22,7 +22,7 @@
 #define DRAINED_MOST 256   /* most accepted from a socket that is about to be unwatched */
 #define BURST_CONFIDENT 4u /* from here on more connections are expected after the first */
 #define BURST_SURE 7u
-/* while less confident: one event in so many looks for a second connection */
+/* While less confident: one event in so many looks for a second connection. */
 #define BURST_PROBE 16u
 #define ORDER_EVERY_MS 1000
 

@@ -22,7 +22,7 @@
 #define MISSES_MOST 3       /* consecutive windows below ACCEPTS_PER_PAUSE, outside a trial */
 #define PERIOD_LEAST_NS (100 * MS) /* between trials; doubled while they give the same result */
 #define PERIOD_MOST_NS (8000 * MS)
-/* share of the best rate that a longer pause must reach: it saves CPU time as well */
+/* Share of the best rate that a longer pause must reach: it saves CPU time as well. */
 #define LOSS_MOST 0.98
 
 /* The kernel adds 50 us to each pause. */

@@ -76,7 +76,8 @@ struct listener {
     /* For datagrams: what identifies a client instead of its address: a string that is valid until
      * the next call. Empty: the address. NULL: always the address. */
     struct str (*flow_key)(struct listener *listener, const struct addr *peer);
-    /* for datagrams: the ids that identify a client whose address has changed: enum datagram_ids */
+    /* For datagrams: the ids that identify a client whose address has changed: enum datagram_ids.
+     */
     unsigned flow_ids;
     /* Continues a parked connection of an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
@@ -85,8 +86,8 @@ struct listener {
     const struct datagram_taker *taker;
     const struct quic_service *quic; /* for QUIC's taker: its settings (net/quic/quic.h); or NULL */
     void *user;                      /* owned by the layer above: its table of servers */
-    /* owned by the layer above: how a connection begins (TLS ...). A connection passes only to a
-     * listener with the same value */
+    /* Owned by the layer above: how a connection begins (TLS ...). A connection passes only to a
+     * listener with the same value. */
     uint32_t opening;
     struct shard_set *shards; /* the service's sockets, set by shards_open; not owned */
 };
@@ -108,7 +109,7 @@ struct shard_set {
     unsigned steered;       /* datagrams: slots that the attached program uses; 0 = none yet */
     unsigned steered_count; /* datagrams: slots of the set when it was attached */
     struct id_steering steered_by; /* datagrams: the ids that it parses; zero: none */
-    /* an SO_REUSEPORT group with a socket for each slot; else all workers share fds[0] */
+    /* An SO_REUSEPORT group with a socket for each slot; else all workers share fds[0]. */
     bool is_sharded;
     bool is_wanted;                /* used by the current configuration */
     bool is_lent;                  /* by systemd: the file of a unix socket is not removed */
@@ -250,10 +251,10 @@ void shards_keep_slot(int slot, unsigned slots);
 
 struct accept_options {
     uint32_t generation; /* of the worker */
-    /* accept all at once; else one for each event, or a few if that proved useful */
+    /* Accept all at once; else one for each event, or a few if that proved useful. */
     bool multi_accept;
     bool is_shared; /* the sockets are shared with other workers: EPOLLEXCLUSIVE */
-    /* workers of this generation, which accept for each other; 0, 1 = this one is alone */
+    /* Workers of this generation, which accept for each other; 0, 1 = this one is alone. */
     unsigned slots;
     /* Passes at most `most` idle connections to the worker that reads a mailbox, and gives their
      * number; with 0 only wakes it. Or NULL. */

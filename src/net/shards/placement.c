@@ -239,7 +239,8 @@ static void timer_ready(struct event_source *source, unsigned events)
         return;
     }
     if (now_ns - placement_read64(&placement.group->pushed_ns) < STUCK_NS - PUSH_NS) {
-        /* another member is setting it and may not have done so yet; the timer is never left off */
+        /* Another member is setting it and may not have done so yet; the timer is never left off.
+         */
         set_timer();
     } else if (!placement_others_are_alive(now_ns)) {
         help();

@@ -14,7 +14,7 @@ struct placement_member {
     _Atomic uint64_t joined_ns; /* when it last began to accept */
     _Atomic uint32_t is_asleep; /* it waits for events */
     _Atomic uint32_t busy_percent; /* share of the time in which it worked, or was ready to */
-    /* share of the time in which it was ready to run but had no core */
+    /* Share of the time in which it was ready to run but had no core. */
     _Atomic uint32_t delay_percent;
     _Atomic uint32_t average_percent; /* of busy_percent, over 100 ms */
     /* Connections that others may give it until its next window ends; a worker that gives some
@@ -28,7 +28,7 @@ struct placement_group {
     _Atomic uint64_t pushed_ns;     /* when the timer was last set */
     _Atomic uint64_t changed_ns;    /* when a member last joined, left or was called */
     _Atomic uint64_t calm_until_ns; /* no member is called before, unless it is urgent */
-    /* length of the next such period, if a member leaves soon again */
+    /* Length of the next such period, if a member leaves soon again. */
     _Atomic uint64_t backoff_ns;
     char pad[128 - 5 * sizeof(uint64_t)];
     struct placement_member members[PLACEMENT_GROUP_MOST];

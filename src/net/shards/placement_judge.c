@@ -9,7 +9,7 @@
 #define TURNS_NS MS  /* a member that turned since then is not stuck */
 #define CALL_BUSY 60 /* percent: calls another member */
 #define CALL_FULL 85 /* percent: calls another member even during a backoff */
-/* percent that the others may reach together when this one leaves, for each of them */
+/* Percent that the others may reach together when this one leaves, for each of them. */
 #define LEAVE_BUSY 40
 #define LEAVE_FULL 80 /* the same if this one waits for a core */
 #define LIGHT 15      /* percent of all accepting members together: the load is light */

@@ -26,7 +26,7 @@ struct placement_state {
     uint64_t woke_ns; /* when the current turn began */
     unsigned (*hand_over)(int mailbox, unsigned most);
     bool is_balancing; /* this worker gives connections to others */
-    /* by member: when it was last woken to see whether it turns */
+    /* By member: when it was last woken to see whether it turns. */
     uint64_t poked_ns[PLACEMENT_GROUP_MOST];
     unsigned strikes;
     unsigned stuck; /* consecutive times that all accepting members were stuck */

@@ -19,7 +19,7 @@ struct retirement {
     struct timer tick; /* the next check */
     uint64_t since_ms; /* when it was adopted */
     uint64_t last_accept_ms;
-    /* handshakes that began before; NULL = not asked yet, or unknown */
+    /* Handshakes that began before; NULL = not asked yet, or unknown. */
     struct handshakes *under_way;
     uint64_t asked_ms;    /* 0 = not yet */
     void (*done)(void *); /* called after it was closed */

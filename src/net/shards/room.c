@@ -13,7 +13,7 @@
 #include "net/shards/slots.h"
 
 #define PAUSE_MS 500 /* the longest pause; the end of a connection ends it sooner */
-/* after a pause that nothing ended, clients without a free connection are refused */
+/* After a pause that nothing ended, clients without a free connection are refused. */
 #define REFUSE_MS 10000
 #define LOG_EVERY_MS 1000
 #define IDLE_LOOKS_MOST 32 /* connections looked at for one that can be closed */

@@ -13,7 +13,7 @@
 struct shard_slot {
     _Atomic uint64_t own;   /* connections that its own worker accepted */
     _Atomic uint64_t taken; /* connections that siblings accepted because it was busy */
-    /* connections that another worker accepted after the slot was retired */
+    /* Connections that another worker accepted after the slot was retired. */
     _Atomic uint64_t adopted;
     _Atomic uint64_t joined;  /* times that its worker began to accept again after standby */
     _Atomic uint64_t left;    /* times that it went to standby */

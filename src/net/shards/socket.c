@@ -202,7 +202,7 @@ static enum open_result bind_and_listen(int fd, const struct addr *addr,
         log_emerg(log, error, "bind() to %s failed", text_of(addr).bytes);
         if (error != EADDRINUSE) {
             bind_hint(addr, options->is_datagram,
-                      /* for that error shards_open gives the hint, after the last attempt */
+                      /* For that error shards_open gives the hint, after the last attempt. */
                       error);
         }
         return error == EADDRINUSE ? OPEN_BUSY : OPEN_FAILED;

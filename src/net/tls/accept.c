@@ -1,4 +1,4 @@
-/* The server's side of the handshake: plain HTTP distinguished from TLS, the server chosen by name,
+/* The server's side of the handshake: tells TLS from plain HTTP, chooses the server by name,
  * ALPN. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -7,7 +7,7 @@
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
-#define FIRST_BYTES 4096 /* room for the first read; ClientHellos are shorter, as a rule */
+#define FIRST_BYTES 4096 /* size of the first read; ClientHellos are usually shorter */
 #define NAME_MAX_LENGTH 255
 
 static struct tls *tls_of_ssl(const SSL *ssl)
@@ -17,8 +17,7 @@ static struct tls *tls_of_ssl(const SSL *ssl)
 
 /* ---- SNI ---- */
 
-/* The host name of a server_name extension (RFC 6066, 3), in lower case; false: it is not well
- * formed. */
+/* Reads the host name of a server_name extension (RFC 6066, 3), in lower case. False: malformed. */
 static bool read_server_name(const unsigned char *at, size_t size, char *name, size_t *len)
 {
     const unsigned char *end = at + size;
@@ -42,7 +41,7 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
             }
             for (size_t i = 0; i < length; i++) {
                 if (at[i] <= ' ' || at[i] == '/' || at[i] == 0x7f) {
-                    return false; /* names of files may be made of it */
+                    return false; /* file names may be built from it */
                 }
                 name[i] = (char) ascii_lower(at[i]);
             }
@@ -55,9 +54,9 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
 }
 
 /*
- * The connection continues with another server's context. OpenSSL takes over its certificates,
- * ciphers, authorities and callbacks; what else is the chosen server's, is set here; what is not,
- * README.md lists.
+ * Continues the connection with another server's context. SSL_set_SSL_CTX changes certificates,
+ * ciphers, authorities and callbacks; this function sets the other settings of the chosen server.
+ * README.md lists those that remain the default server's.
  */
 static bool follow_context(struct tls *tls, struct tls_context *context)
 {
@@ -72,8 +71,7 @@ static bool follow_context(struct tls *tls, struct tls_context *context)
     SSL_set_options(ssl, SSL_CTX_get_options(ctx));
     SSL_set_min_proto_version(ssl, (int) SSL_CTX_get_min_proto_version(ctx));
     SSL_set_max_proto_version(ssl, (int) SSL_CTX_get_max_proto_version(ctx));
-    /* Without SSL_read_early_data from the first byte none can be read: tickets may not promise it.
-     */
+    /* Tickets may not offer early data unless SSL_read_early_data was used from the first byte. */
     SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
     return tls->way == NULL || tls->way->follow(tls);
 }
@@ -106,7 +104,7 @@ bool tls_is_challenge(const struct conn *conn)
     return conn_is_tls(conn) && tls_of(conn)->is_challenge;
 }
 
-/* Does the client offer this protocol and no other? */
+/* Does the client offer acme-tls/1 and no other protocol? */
 static bool offers_acme(SSL *ssl)
 {
     static const unsigned char wanted[] = "\0\x0b\x0a"
@@ -119,8 +117,8 @@ static bool offers_acme(SSL *ssl)
            size == sizeof(wanted) - 1 && memcmp(extension, wanted, size) == 0;
 }
 
-/* The context stays the one of the address; the server that the name leads to has no say, not even
- * in a refusal. */
+/* Answers an ACME challenge. The context of the address stays in use; the server of this name is
+ * not involved, not even to refuse. */
 static bool answer_challenge(struct tls *tls, struct str name)
 {
     struct str certificate, key;
@@ -162,7 +160,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         return SSL_CLIENT_HELLO_SUCCESS;
     }
     if (tls->hooks != NULL && !tls_accept_ask(tls, tls->hooks->hello)) {
-        *alert = SSL_AD_INTERNAL_ERROR; /* as where a certificate cannot be chosen */
+        *alert = SSL_AD_INTERNAL_ERROR; /* the same alert as when no certificate can be chosen */
         return SSL_CLIENT_HELLO_ERROR;
     }
     struct tls_context *context =
@@ -181,7 +179,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     return is_good ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_ERROR;
 }
 
-/* That the name was used is confirmed to the client, and kept with its session. */
+/* Confirms to the client that the name was used, which also stores it in the session. */
 static int on_server_name(SSL *ssl, int *alert, void *arg)
 {
     return SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) == NULL ? SSL_TLSEXT_ERR_NOACK
@@ -244,12 +242,12 @@ bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls
 
 static bool is_tls(char first)
 {
-    /* A handshake record, or a ClientHello in the form of SSL 2, which OpenSSL answers. */
+    /* A handshake record, or a ClientHello in SSL 2 format, which OpenSSL answers. */
     return first == SSL3_RT_HANDSHAKE || ((unsigned char) first & 0x80) != 0;
 }
 
-/* The first bytes, which tell TLS from plain HTTP; they are read as those of any plain connection.
- */
+/* Looks at the first byte, which tells TLS from plain HTTP. The first bytes are read as those of a
+ * plain connection. */
 static enum tls_progress look_for_tls(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);
@@ -274,7 +272,7 @@ static enum tls_progress look_for_tls(struct conn *conn)
     }
     tls->prefix_at = conn->in_start;
     tls->prefix_end = conn->in_end;
-    conn->in_start = conn->in_end; /* nothing is left behind to be copied */
+    conn->in_start = conn->in_end; /* so that conn_input_detach copies nothing */
     tls->prefix = conn_input_detach(conn, &tls->prefix_size);
     if (tls_ssl_new(tls, tls->context->ctx) == NULL) {
         tls->is_failed = true;

@@ -1,12 +1,11 @@
-/* Scripts that are asked in a handshake, and may wait: the step runs on a fiber, and OpenSSL never
- * knows. */
+/* Scripts in a handshake, which may wait: the step runs on a fiber, without OpenSSL's knowledge. */
 #include <errno.h>
 #include <openssl/err.h>
 
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
-/* What a fiber runs; read before it first waits. */
+/* The argument of the fiber; read before the fiber first waits. */
 struct step {
     struct tls *tls;
     enum tls_progress (*run)(struct tls *tls);
@@ -63,7 +62,7 @@ enum tls_progress tls_ask_step(struct tls *tls, enum tls_progress (*run)(struct 
 
 bool tls_ask_begin(struct tls *tls)
 {
-    /* Others gather while this one waits. */
+    /* While this fiber waits, other connections use the gather buffer. */
     if (tls_gather_end(tls, false)) {
         return true;
     }
@@ -77,12 +76,12 @@ bool tls_ask_end(struct tls *tls)
         tls->io_error = ECANCELED; /* nothing is written any more */
     } else if (tls->selector != NULL && tls->has_waited && tls->conn->log != tls->asking_log &&
                tls->selector->log != NULL) {
-        /* The caller of the first part of the step has taken its log away. */
+        /* The caller of the first part of the step has taken back its log. */
         tls->asked_log = tls->conn->log;
         tls->selector->log(tls->conn, tls->asking_log);
         tls->conn->log = tls->asking_log;
     }
-    ERR_clear_error(); /* of others, who ran meanwhile */
+    ERR_clear_error(); /* errors of other code that ran during the wait */
     tls_gather_begin(tls);
     return !tls->is_abandoned;
 }

@@ -1,5 +1,5 @@
-/* Between OpenSSL and the socket: ciphertext gathers, leaves, and is held when the socket is full.
- */
+/* Between OpenSSL and the socket: ciphertext is gathered, sent, and held while the socket is
+ * full. */
 #include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -12,20 +12,21 @@
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
-#define RECORD_ROOM (TLS_RECORD_MAX + 512) /* a record with what TLS adds */
+#define RECORD_ROOM (TLS_RECORD_MAX + 512) /* a record with the overhead of TLS */
 #define HELD_MOST (512u * 1024)            /* ciphertext held for a socket that is not writable */
 
-/* ---- ciphertext on its way out ---- */
+/* ---- sending ciphertext ---- */
 
 /*
- * Records of one call gather here and leave with one send. Nothing waits between tls_gather_begin
- * and tls_gather_end, so that one room is enough for a worker.
+ * The records of one call are gathered here and sent with one system call. Nothing waits between
+ * tls_gather_begin and tls_gather_end, so one buffer is enough for a worker.
  */
 static char gather[RECORDS_PER_SEND * RECORD_ROOM];
 static uint32_t gathered;
-static struct tls *gathering; /* whose; NULL = nobody's */
+static struct tls *gathering; /* that uses the buffer, or NULL */
 
-/* What the socket takes of these bytes; it is broken when tls->io_error is set. */
+/* Sends what the socket accepts of these bytes. The socket is broken if tls->io_error is set after
+ * that. */
 static size_t send_some(struct tls *tls, const char *at, size_t size, bool more_follows)
 {
     size_t sent = 0;
@@ -44,13 +45,13 @@ static size_t send_some(struct tls *tls, const char *at, size_t size, bool more_
     return sent;
 }
 
-/* After what is held already. */
+/* Appends to the held ciphertext. */
 static void input_hold(struct tls *tls, const char *at, size_t size)
 {
     uint32_t held = tls->out_end - tls->out_at;
 
     if (size > HELD_MOST - held) {
-        tls->io_error = ENOBUFS; /* a peer that makes us speak and does not listen */
+        tls->io_error = ENOBUFS; /* a peer that causes output and does not read it */
         return;
     }
     if (tls->out_size - tls->out_end < size) {
@@ -74,7 +75,7 @@ static void input_hold(struct tls *tls, const char *at, size_t size)
     tls->is_held_back = false;
 }
 
-/* Sends what is held; true: nothing is left. */
+/* Sends the held ciphertext; true: nothing is left. */
 bool tls_send_held(struct tls *tls, bool more_follows)
 {
     if (tls->out != NULL) {
@@ -129,7 +130,7 @@ void tls_gather_drop(struct tls *tls)
     gathering = NULL;
 }
 
-/* What was held back joins what is written now. */
+/* Moves the ciphertext that was held back to the gather buffer, before what is written now. */
 void tls_take_held_back(struct tls *tls)
 {
     if (tls->is_held_back) {
@@ -142,7 +143,7 @@ void tls_take_held_back(struct tls *tls)
     }
 }
 
-/* What was written last is in no hurry. */
+/* Holds back what was gathered: it is not urgent. */
 void tls_hold_back(struct tls *tls)
 {
     if (gathered != 0) {
@@ -152,7 +153,7 @@ void tls_hold_back(struct tls *tls)
     }
 }
 
-/* ---- the BIO: OpenSSL's face of the socket ---- */
+/* ---- the BIO: the socket as OpenSSL sees it ---- */
 
 static int bio_read(BIO *bio, char *at, int size)
 {
@@ -186,7 +187,7 @@ static int bio_read(BIO *bio, char *at, int size)
         n = recv(tls->conn->source.fd, at, (size_t) size, 0);
     } while (n == -1 && errno == EINTR);
     if (n > 0) {
-        /* As with plain sockets: fewer bytes than asked for, and it is empty. */
+        /* As with plain sockets, a short read means that the socket is empty. */
         if (n < size && !tls->conn->is_peer_closed) {
             tls->is_raw_readable = false;
             tls->drained_turn = (uint32_t) loop_turns();
@@ -294,7 +295,7 @@ SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx)
     tls->made_with = ctx;
 #if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
     if (SSL_CTX_get_options(ctx) & SSL_OP_ENABLE_KTLS) {
-        /* The kernel encrypts: OpenSSL must have the socket itself. */
+        /* The kernel encrypts, so OpenSSL must have the socket itself. */
         BIO *out = BIO_new_socket(tls->conn->source.fd, BIO_NOCLOSE);
 
         if (out == NULL) {

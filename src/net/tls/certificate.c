@@ -1,4 +1,4 @@
-/* Certificates whose names have variables: loaded during the handshake, kept for a while. */
+/* Certificates whose names contain variables: loaded during the handshake, cached for a while. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -13,24 +13,24 @@
 
 enum item_kind { ITEM_CHAIN, ITEM_KEY };
 
-/* A chain or a key that was loaded. On the heap. */
+/* A loaded chain or key. On the heap. */
 struct item {
-    struct list node;  /* in the order of use, last used first */
+    struct list node;  /* in `used`: last used first */
     struct item *next; /* of the bucket */
     enum item_kind kind;
-    struct str name; /* after this struct */
+    struct str name; /* points to text, after this struct */
     void *value;     /* STACK_OF(X509) or EVP_PKEY; owned */
     uint64_t used_ms;
     uint64_t checked_ms; /* when the file was last compared or loaded */
-    struct stat stat;    /* of the file then; st_ino 0 = it is none */
+    struct stat stat;    /* of the file at that time; st_ino 0 = no file */
     char text[];
 };
 
 struct tls_certificate_cache {
     unsigned max;
     unsigned count;
-    uint64_t inactive_ms; /* not used for so long: goes */
-    uint64_t valid_ms;    /* the file is looked at again after that */
+    uint64_t inactive_ms; /* an item not used for so long is dropped */
+    uint64_t valid_ms;    /* the file is compared again after so long */
     struct list used;
     struct item *buckets[BUCKETS];
 };
@@ -80,7 +80,7 @@ struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, uns
     return cache;
 }
 
-/* The file after a name; all zero for what is none. */
+/* The stat of the file that a name denotes; all zero if it is not a file. */
 static void look_at_file(struct arena *arena, struct str name, struct stat *st)
 {
     memset(st, 0, sizeof(*st));
@@ -112,7 +112,7 @@ static struct item *find_kept(const struct tls_certificate_cache *cache, enum it
     return item;
 }
 
-/* One that is good still; what has expired is dropped. */
+/* Finds a valid item; drops one whose file has changed. */
 static struct item *item_find(struct tls_certificate_cache *cache, struct arena *arena,
                               enum item_kind kind, struct str name)
 {
@@ -169,15 +169,15 @@ static void item_keep(struct tls_certificate_cache *cache, struct arena *arena, 
     cache->count++;
 }
 
-/* A certificate and its key for one connection. */
+/* The certificate and key of one connection. */
 struct certificate_options {
-    struct str certificate, key;         /* names of files, or data */
-    const struct vec *passwords;         /* of the key; NULL = nobody is asked */
+    struct str certificate, key;         /* file names, or data */
+    const struct vec *passwords;         /* of the key; NULL = none */
     struct tls_certificate_cache *cache; /* or NULL */
     struct arena *arena;
 };
 
-/* A reference of the caller's own. */
+/* Gives a chain or key, with a reference for the caller, from the cache or loaded. */
 static void *item_get(const struct certificate_options *options, enum item_kind kind,
                       struct str *error)
 {
@@ -235,7 +235,7 @@ static bool load_and_use(struct conn *conn, const struct certificate_options *op
     return is_good;
 }
 
-/* Drops what is kept of both; false: nothing was. */
+/* Drops the cached items of both; false: there were none. */
 static bool forget(struct tls_certificate_cache *cache, struct str certificate, struct str key)
 {
     struct item *chain = find_kept(cache, ITEM_CHAIN, certificate);
@@ -259,7 +259,7 @@ bool tls_use_certificate(struct conn *conn, struct str certificate, struct str k
     arena_init(&arena);
     ERR_clear_error();
     if (passwords != NULL && passwords->count == 0) {
-        passwords = NULL; /* nobody is asked at a terminal now */
+        passwords = NULL; /* there is no terminal to ask now */
     }
     const struct certificate_options options = {.certificate = certificate,
                                                 .key = key,
@@ -268,7 +268,7 @@ bool tls_use_certificate(struct conn *conn, struct str certificate, struct str k
                                                 .arena = &arena};
     bool is_good = load_and_use(conn, &options, &error);
     if (!is_good && cache != NULL && forget(cache, certificate, key)) {
-        /* One of the two was renewed since the other was kept. */
+        /* One of the two was renewed after the other was cached. */
         ERR_clear_error();
         is_good = load_and_use(conn, &options, &error);
     }

@@ -1,5 +1,5 @@
-/* The client's side of TLS: the handshake on a fiber, who the peer must be, sessions that are
- * resumed. */
+/* The client's side of TLS: the handshake on a fiber, verification of the peer, resumption of
+ * sessions. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -13,13 +13,13 @@
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
-#define SESSIONS_MAX 1024u /* kept by a worker; some kilobytes each */
+#define SESSIONS_MAX 1024u /* cached by a worker; some kilobytes each */
 #define BUCKETS 512u
 #define NAME_MAX_LENGTH 255 /* bytes of a host name in SNI */
 
-/* ---- sessions: by what they are good for, the last used first ---- */
+/* ---- sessions by identity and address, most recently used first ---- */
 
-/* A session that may be resumed. On the heap. */
+/* A session that can be resumed. On the heap. */
 struct resumable_session {
     struct list in_order;           /* in `sessions` */
     struct resumable_session *next; /* of the bucket */
@@ -58,7 +58,7 @@ static void session_drop(uint64_t key)
     free(entry);
 }
 
-/* Takes over the reference. */
+/* Stores a session; owns the reference from now on. */
 static void session_put(uint64_t key, SSL_SESSION *session)
 {
     struct resumable_session *entry = *session_slot(key);
@@ -98,8 +98,8 @@ static SSL_SESSION *session_find(uint64_t key)
     return entry->session;
 }
 
-/* Of TLS 1.2 it comes within the handshake; of TLS 1.3 after it, more than once (RFC 8446, 4.6.1).
- */
+/* In TLS 1.2 called during the handshake; in TLS 1.3 after it, maybe several times (RFC 8446,
+ * 4.6.1). */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
     uintptr_t key = (uintptr_t) SSL_get_ex_data(ssl, session_key_index);
@@ -108,15 +108,15 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
         return 0;
     }
     session_put(key, session);
-    return 1; /* the reference is ours */
+    return 1; /* the reference is ours now */
 }
 
-/* ---- scripts that are asked ---- */
+/* ---- scripts ---- */
 
-/* A hook that is called, on a fiber of its own. */
+/* A hook that runs on a fiber of its own. */
 struct client_ask {
     struct tls *tls;
-    X509_STORE_CTX *chain; /* of verify; NULL: certify */
+    X509_STORE_CTX *chain; /* for verify; NULL: certify */
     bool is_good;
 };
 
@@ -129,7 +129,7 @@ static void run_hook(void *arg)
                                       : hooks->certify(ask->tls->ssl, hooks->arg);
 }
 
-/* MAY WAIT, until the deadline of the handshake. */
+/* Runs the script of a hook. MAY WAIT, until the deadline of the handshake. */
 static bool ask_script(struct tls *tls, X509_STORE_CTX *chain)
 {
     struct client_ask ask = {.tls = tls, .chain = chain};
@@ -163,7 +163,7 @@ static int on_certificate(SSL *ssl, void *arg)
     return ask_script(SSL_get_ex_data(ssl, tls_index), NULL);
 }
 
-/* In place of X509_verify_cert alone. */
+/* Called instead of X509_verify_cert. */
 static int on_verify(X509_STORE_CTX *chain, void *arg)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -186,9 +186,9 @@ static int on_verify(X509_STORE_CTX *chain, void *arg)
     return X509_STORE_CTX_get_error(chain) == X509_V_OK;
 }
 
-/* ---- what connections may stand for each other ---- */
+/* ---- identity of connections ---- */
 
-/* The number of an SSL_CTX, which is prepared for clients by that. */
+/* The number of an SSL_CTX; assigning one prepares the SSL_CTX for client connections. */
 static uintptr_t context_number(SSL_CTX *ctx)
 {
     static uintptr_t last;
@@ -246,9 +246,9 @@ static uint64_t session_key(const struct conn *conn, const struct tls_client_opt
     return hash_words(words, 2);
 }
 
-/* ---- what is asked for ---- */
+/* ---- preparing the handshake ---- */
 
-/* SNI holds names of hosts, no addresses. */
+/* SNI contains host names, never addresses. */
 static bool tls_client_is_name(struct str name)
 {
     struct addr addr;
@@ -268,7 +268,7 @@ static bool send_name(SSL *ssl, struct str name)
     return SSL_set_tlsext_host_name(ssl, text) == 1;
 }
 
-/* False: logged. */
+/* Makes the SSL with the options applied. False: logged. */
 static bool client_prepare(struct tls *tls, const struct tls_client_options *options, uint64_t key)
 {
     SSL *ssl = tls_ssl_new(tls, tls->context->ctx);
@@ -303,7 +303,7 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
     SSL_SESSION *session = key == 0 ? NULL : session_find(key);
     SSL_set_ex_data(ssl, session_key_index, (void *) (uintptr_t) key);
     if (session != NULL && SSL_set_session(ssl, session) != 1) {
-        session_drop(key); /* it is of no use; a full handshake is */
+        session_drop(key); /* it is not usable; a full handshake follows */
     }
     ERR_clear_error();
     return true;
@@ -315,9 +315,9 @@ bool tls_client_prepare(struct tls *tls, const struct tls_client_options *option
     return client_prepare(tls, options, session_key(tls->conn, options));
 }
 
-/* ---- who is there ---- */
+/* ---- verifying the peer ---- */
 
-/* The peer's certificate is for this host: a name, or an address in its subjectAltName. */
+/* Is the certificate for this host: a name, or an address in its subjectAltName? */
 bool tls_certificate_is_for(X509 *certificate, struct str name)
 {
     char text[NAME_MAX_LENGTH + 1];
@@ -358,10 +358,10 @@ bool tls_client_is_right_peer(SSL *ssl, const struct tls_client_options *options
 
 /* ---- the handshake ---- */
 
-/* One step of it, which is run on the worker's own stack: OpenSSL goes deep. */
+/* One step of the handshake, run on the worker's own stack, since OpenSSL needs much stack. */
 struct step {
     struct tls *tls;
-    int kind; /* of SSL_get_error */
+    int kind; /* result of SSL_get_error */
 };
 
 static void step_run(void *arg)
@@ -377,10 +377,10 @@ static void step_run(void *arg)
     step->kind = result == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, result);
     tls_gather_end(tls, false);
     conn->is_readable = tls->is_raw_readable || SSL_has_pending(tls->ssl) != 0;
-    tls_flush(conn); /* what the socket did not take leaves when it is writable */
+    tls_flush(conn); /* what the socket did not accept is sent when it is writable */
 }
 
-/* Gives the errno of what ended the handshake, or 0. */
+/* Logs why the handshake failed. Gives the errno, or 0. */
 static int tls_client_say_failure(const struct tls *tls, const struct step *step,
                                   const struct log *log)
 {
@@ -398,7 +398,7 @@ static int tls_client_say_failure(const struct tls *tls, const struct step *step
     return tls->io_error;
 }
 
-/* Until the socket may have what the last step lacked. MAY WAIT. */
+/* Waits until the socket may have what the last step lacked. MAY WAIT. */
 static enum wait_result await(struct tls *tls, const struct step *step, uint64_t deadline_ms)
 {
     struct conn *conn = tls->conn;
@@ -406,7 +406,7 @@ static enum wait_result await(struct tls *tls, const struct step *step, uint64_t
     if (step->kind == SSL_ERROR_WANT_READ) {
         return conn_wait_input(conn, deadline_ms);
     }
-    /* Only where OpenSSL writes to the socket itself: tls_transport's drain calls back then. */
+    /* Only if OpenSSL writes to the socket itself: tls_transport's drain then calls back. */
     tls->wants_write = true;
     conn->is_output_waiting = 1;
     conn->is_writable = 0;
@@ -418,7 +418,7 @@ static enum wait_result await(struct tls *tls, const struct step *step, uint64_t
     return fiber_wait(&conn->input_wait, deadline_ms);
 }
 
-/* MAY WAIT. */
+/* Performs the handshake. MAY WAIT. */
 static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecting *connecting,
                                       const struct log *log, int *error)
 {
@@ -427,7 +427,7 @@ static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecti
     tls->deadline_ms = connecting->deadline_ms;
     for (;;) {
         if (tls->client_hooks != NULL) {
-            step_run(&step); /* which may wait */
+            step_run(&step); /* with scripts, which may wait */
         } else {
             fiber_call_on_main(step_run, &step);
         }
@@ -442,7 +442,8 @@ static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecti
                 return TLS_CONNECT_FAILED;
             }
             if (step.kind == SSL_ERROR_WANT_READ && tls->conn->is_input_closed) {
-                log_error(log, 0, "peer closed connection in SSL handshake"); /* before it began */
+                /* Before the handshake began. */
+                log_error(log, 0, "peer closed connection in SSL handshake");
                 return TLS_CONNECT_FAILED;
             }
             waited = await(tls, &step, connecting->deadline_ms);
@@ -488,7 +489,7 @@ static enum tls_connected establish(struct tls *tls, const struct tls_connecting
         tls->is_failed = true;
     }
     if (result == TLS_CONNECT_FAILED) {
-        session_drop(key); /* it may be what the peer dislikes */
+        session_drop(key); /* the peer may have rejected it */
     }
     return result;
 }
@@ -496,7 +497,8 @@ static enum tls_connected establish(struct tls *tls, const struct tls_connecting
 enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *connecting,
                                int *error)
 {
-    static const struct conn_owner waiting = {.input = NULL}; /* wakes the fiber */
+    /* Input NULL: input wakes the fiber. */
+    static const struct conn_owner waiting = {.input = NULL};
     const struct conn_owner *owner = conn->owner;
     struct log *conn_log = conn->log;
     struct log shaking = *connecting->log;

@@ -1,4 +1,4 @@
-/* Contexts: an SSL_CTX of what the configuration says, step by step. */
+/* Contexts: builds an SSL_CTX from the settings, step by step. */
 #include <openssl/conf.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -24,7 +24,7 @@ static void apply_protocols(SSL_CTX *ctx, unsigned protocols)
     };
     /* clang-format on */
 
-    /* The list of the configuration counts, not what openssl.cnf says. */
+    /* The protocols are those of the configuration, whatever openssl.cnf says. */
     SSL_CTX_set_min_proto_version(ctx, 0);
     SSL_CTX_set_max_proto_version(ctx, 0);
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -107,7 +107,7 @@ static bool apply_curves(SSL_CTX *ctx, const struct tls_settings *settings, stru
     return true;
 }
 
-/* A file's full name; other values as they are. */
+/* A relative file name made absolute; other values unchanged. */
 static const char *command_value(SSL_CONF_CTX *conf, const struct tls_settings *settings,
                                  struct arena *arena, const char *name, struct str value)
 {
@@ -190,7 +190,7 @@ static bool apply_server(struct tls_context *context, SSL_CTX *ctx, struct arena
            tls_sessions_init(context, ctx) && tls_tickets_init(context, ctx, arena, error);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole context ---- */
 
 SSL_CTX *tls_ctx_new(struct tls_context *context, struct tls_making *making)
 {
@@ -222,7 +222,7 @@ SSL_CTX *tls_ctx_new(struct tls_context *context, struct tls_making *making)
     return ctx;
 }
 
-/* What is wanted and cannot be, and does no harm. */
+/* Warns of settings that this library does not support and that can be ignored. */
 static void warn_of_missing(const struct tls_settings *settings, const struct log *log)
 {
 #if !TLS_HAS_ECH

@@ -1,4 +1,4 @@
-/* What OpenSSL complains about, in words, and how grave it is. */
+/* OpenSSL's errors as text, and their log levels. */
 #include <errno.h>
 #include <openssl/err.h>
 
@@ -7,7 +7,7 @@
 
 #define REASON_MAX 1600 /* bytes of all errors of one line */
 
-/* One error: "error:0A0000B9:SSL routines::no cipher match", and what the library adds. */
+/* Appends one error: "error:0A0000B9:SSL routines::no cipher match", and what the library adds. */
 static void put_error(struct writer *writer, unsigned long code, const char *data, int flags)
 {
     char text[256];
@@ -19,7 +19,7 @@ static void put_error(struct writer *writer, unsigned long code, const char *dat
     }
 }
 
-/* All errors of the queue, in order; it is empty then. */
+/* All errors of OpenSSL's queue, in order; empties the queue. */
 static struct str drain_errors(char *text, size_t size)
 {
     struct writer writer = {text, text + size};
@@ -70,8 +70,8 @@ void tls_log_at(const struct log *log, enum log_level level, const char *what)
 }
 
 /*
- * What the TLS library says about records and messages is about what the peer sent: its fault. Ours
- * are errors of other parts of the library, of memory, and what it calls its own.
+ * Errors of the TLS library about records and messages are caused by the peer. Errors of other
+ * parts of OpenSSL, of memory, and those that it calls internal are ours.
  */
 static enum log_level level_of(unsigned long code)
 {
@@ -141,7 +141,7 @@ static enum tls_failure failure_of(unsigned long code)
 void tls_log_failure(const struct log *log, const char *what)
 {
     last_failure = failure_of(ERR_peek_last_error());
-    /* The last error is what the call failed with; those before it led there. */
+    /* The last error is the one that the call failed with; earlier ones led to it. */
     tls_log_at(log, level_of(ERR_peek_last_error()), what);
 }
 

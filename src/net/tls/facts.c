@@ -1,4 +1,4 @@
-/* What the layers above ask about a connection's TLS. */
+/* Information about a connection's TLS for the layers above. */
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
@@ -69,6 +69,7 @@ void tls_forget_session(struct conn *conn)
 
     if (session != NULL) {
         SSL_CTX_remove_session(tls_of(conn)->made_with, session);
-        tls_session_drop(tls_session_context(ssl), session); /* the context may have been let go */
+        /* The context may have been released. */
+        tls_session_drop(tls_session_context(ssl), session);
     }
 }

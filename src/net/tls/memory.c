@@ -1,5 +1,4 @@
-/* Memory of OpenSSL, which allocates and frees some two thousand small pieces in every handshake.
- */
+/* OpenSSL's memory: each handshake allocates and frees about two thousand small pieces. */
 #include <malloc.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -16,24 +15,25 @@
 #include "net/tls/private.h"
 
 /*
- * Pieces are cut from blocks of one class of sizes each, which begin at multiples of their size: so
- * the head of its block tells what a piece is, and none costs more than its own bytes. What is
- * larger begins at such a multiple itself, where no piece of a block can. The thread that began the
- * process keeps some free pieces of each class at hand and takes no lock for them; others, which
- * seldom come here, have none. A block whose pieces are all free, but for one of its class, is free
- * for all, and gives its pages back to the system, but for the first, when there are many such.
+ * Pieces are cut from blocks. A block has pieces of one size class and is aligned to its size: so
+ * the head of a block describes a piece by its address, and a piece needs no header. Larger
+ * allocations are aligned like blocks, at addresses that no piece of a block has. The process's
+ * first thread caches some free pieces of each class and takes no lock for them; other threads,
+ * which rarely allocate here, have no cache. A block whose pieces are all free, except for one
+ * block of its class, is returned to the pool of free blocks. If there are many, its pages, except
+ * the first, are given back to the system.
  */
 #define BLOCK_SIZE 65536u
-#define SIZE_MOST 20480u /* of a piece; a buffer for a record fits */
+#define SIZE_MOST 20480u /* largest piece; a buffer for a record fits */
 #define CLASS_COUNT 183
-#define KEPT_BYTES 32768u /* of free pieces of one class at hand */
-#define KEPT_LEAST 4u     /* free pieces of one class at hand, at least and at most */
+#define KEPT_BYTES 32768u /* of free pieces of one class in the cache */
+#define KEPT_LEAST 4u     /* free pieces of one class in the cache, at least and at most */
 #define KEPT_MOST 128u
 #define REGION_BLOCKS 63u /* mapped at a time; one more is lost to the alignment */
 #define WARM_MOST 16u     /* free blocks that keep their pages */
 
 #ifdef POISON_IS_ON
-#define IS_WATCHED true /* AddressSanitizer sees misuse of malloc's memory only */
+#define IS_WATCHED true /* AddressSanitizer only checks malloc's memory */
 #else
 #define IS_WATCHED false
 #endif
@@ -43,18 +43,18 @@ struct piece {
     struct piece *next;
 };
 
-/* The head of a block. The lock guards it, but for size and class. */
+/* The head of a block. Guarded by the lock, except size and class. */
 struct block {
-    struct list node;   /* among those of its class that have room; alone when it has none */
-    struct piece *free; /* of its pieces that were given back */
-    uint32_t fresh;     /* where the first piece lies that was never given out */
+    struct list node;   /* in with_room of its class while it has free pieces */
+    struct piece *free; /* pieces that were returned */
+    uint32_t fresh;     /* offset of the first piece that was never used */
     uint32_t size;      /* of a piece */
-    uint16_t used;      /* pieces given out, those at hand included */
+    uint16_t used;      /* pieces in use or in the cache */
     uint16_t class;
 };
 #define BLOCK_HEAD ((sizeof(struct block) + 15) / 16 * 16)
 
-/* What the first thread has at hand. */
+/* The first thread's cache of one class. */
 struct at_hand {
     struct piece *first;
     uint32_t count;
@@ -62,12 +62,12 @@ struct at_hand {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list with_room[CLASS_COUNT]; /* blocks */
+static struct list with_room[CLASS_COUNT]; /* blocks with free pieces */
 static struct at_hand kept[CLASS_COUNT];
-static struct list warm_blocks; /* free ones */
-static struct list cold_blocks; /* free ones without pages */
+static struct list warm_blocks; /* free blocks */
+static struct list cold_blocks; /* free blocks without pages */
 static unsigned warm_count;
-static char *region; /* never used; region_left bytes */
+static char *region; /* unused memory of region_left bytes */
 static size_t region_left;
 static __thread bool is_first_thread;
 
@@ -194,9 +194,9 @@ static void piece_give(struct piece *piece)
     }
 }
 
-/* ---- the way there ---- */
+/* ---- allocation ---- */
 
-/* None is at hand: fetches one, and more for the first thread. */
+/* The cache is empty: takes a piece, and refills the cache for the first thread. */
 static __attribute__((noinline)) void *fetch(unsigned class)
 {
     struct at_hand *hand = &kept[class];
@@ -216,7 +216,7 @@ static __attribute__((noinline)) void *fetch(unsigned class)
     return piece;
 }
 
-/* More are at hand than need be, or this thread keeps none. */
+/* The cache is full, or this thread has none: returns pieces. */
 static __attribute__((noinline)) void put_back(struct piece *piece, unsigned class)
 {
     struct at_hand *hand = &kept[class];
@@ -290,7 +290,7 @@ static void *memory_resize(void *at, size_t size, const char *file, int line)
     return other;
 }
 
-/* OpenSSL takes this only before it has allocated anything, so it is done before main. */
+/* OpenSSL accepts this only before its first allocation, so it runs before main. */
 void __attribute__((constructor)) tls_memory_init(void)
 {
     if (IS_WATCHED || is_first_thread) {
@@ -308,8 +308,7 @@ void __attribute__((constructor)) tls_memory_init(void)
     CRYPTO_set_mem_functions(memory_new, memory_resize, memory_free);
 }
 
-/* ---- OpenSSL as a whole: initialized once, indexes of what is attached to its objects, all
- * contexts of this process ---- */
+/* ---- OpenSSL as a whole: initialization, ex_data indexes, all contexts of this process ---- */
 
 int tls_context_index = -1;
 int tls_index = -1;

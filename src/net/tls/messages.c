@@ -1,4 +1,4 @@
-/* Handshakes in messages: what does not depend on the library's version. */
+/* Handshakes in messages: the part that does not depend on the library's version. */
 #include "net/tls/messages_private.h"
 
 #include <assert.h>
@@ -63,7 +63,7 @@ enum message_met message_walk_on(struct message_walk *walk, struct str *bytes)
     return MESSAGE_MET_END;
 }
 
-/* ---- the conn's side: a transport that carries nothing ---- */
+/* ---- the transport of the conn, which carries nothing ---- */
 
 static ssize_t no_recv(struct conn *conn, void *at, size_t size)
 {
@@ -97,7 +97,7 @@ static const struct conn_transport messages_transport = {
     .close = messages_close,
 };
 
-/* ---- waits of a step ---- */
+/* ---- steps that wait ---- */
 
 static void on_resumed(struct deferred *deferred)
 {
@@ -125,7 +125,7 @@ static const struct tls_way messages_way = {
     .free = tls_messages_free,
 };
 
-/* ---- beginnings ---- */
+/* ---- creation ---- */
 
 static struct tls *attach(struct conn *conn, struct tls_context *context,
                           const struct tls_messages_owner *owner, void *arg)
@@ -171,7 +171,7 @@ bool tls_messages_connect(struct conn *conn, struct tls_context *context,
     struct tls *tls = attach(conn, context, owner, arg);
 
     tls->is_client = true;
-    tls->deadline_ms = FIBER_NEVER; /* who waits for the handshake has one */
+    tls->deadline_ms = FIBER_NEVER; /* the code that waits for the handshake has one */
     return tls_client_prepare(tls, options);
 }
 
@@ -180,13 +180,13 @@ void tls_messages_follow(struct tls *tls)
     SSL_clear_options(tls->ssl, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
     SSL_set_min_proto_version(tls->ssl, TLS1_3_VERSION);
     SSL_set_max_proto_version(tls->ssl, TLS1_3_VERSION);
-    SSL_set_max_early_data(tls->ssl, 0); /* tickets may not promise 0-RTT, which is not accepted */
+    SSL_set_max_early_data(tls->ssl, 0); /* tickets may not offer 0-RTT, which is not accepted */
 }
 
 /* ---- steps ---- */
 
-/* After the handshake a client hears tickets, a server nothing; nobody updates keys by messages
- * (RFC 9001, 4.4 and 6). */
+/* After the handshake a client may receive tickets, a server nothing. Neither may receive KeyUpdate
+ * messages (RFC 9001, 4.4 and 6). */
 static bool is_allowed_late(struct tls_messages *messages, struct str bytes)
 {
     bool is_allowed = messages->tls->is_client;
@@ -230,7 +230,7 @@ static void tls_messages_say_failure(struct tls *tls)
     }
 }
 
-/* What comes after the handshake: tickets for a client. */
+/* Handles what comes after the handshake: tickets for a client. */
 static enum tls_progress step_after(struct tls *tls)
 {
     char byte;
@@ -256,14 +256,14 @@ static enum tls_progress step(struct tls *tls)
     struct tls_messages *messages = tls->messages;
 
     tls_clear_errors();
-    tls_gather_begin(tls); /* nothing gathers, but hooks end and begin it */
+    tls_gather_begin(tls); /* nothing is gathered, but hooks end and begin it */
     enum tls_progress progress = messages->is_over ? step_after(tls) : step_handshake(tls);
     tls_gather_drop(tls);
     if (tls->is_abandoned) {
         return TLS_FAILED;
     }
     if (messages->has_failed) {
-        progress = TLS_FAILED; /* of a callback */
+        progress = TLS_FAILED; /* set by a callback */
     }
     if (progress == TLS_FAILED) {
         tls->is_failed = true;
@@ -323,7 +323,7 @@ enum tls_progress tls_messages_step(struct conn *conn)
         return TLS_MORE;
     }
     messages->is_over = true;
-    tls->client_hooks = NULL; /* they live as long as the handshake */
+    tls->client_hooks = NULL; /* they are valid only until the handshake ends */
     if (!tls->is_client) {
         tls_messages_settle(messages);
     }

@@ -12,14 +12,14 @@ const char *tls_messages_way(void)
     return "callbacks of OpenSSL";
 }
 
-/* The levels of the library are ours, by number. */
+/* The library's levels have the same numbers as ours. */
 _Static_assert((int) OSSL_RECORD_PROTECTION_LEVEL_NONE == (int) TLS_LEVEL_INITIAL &&
                    (int) OSSL_RECORD_PROTECTION_LEVEL_EARLY == (int) TLS_LEVEL_EARLY &&
                    (int) OSSL_RECORD_PROTECTION_LEVEL_HANDSHAKE == (int) TLS_LEVEL_HANDSHAKE &&
                    (int) OSSL_RECORD_PROTECTION_LEVEL_APPLICATION == (int) TLS_LEVEL_APPLICATION,
                "levels of the library are ours");
 
-/* ---- what the library calls ---- */
+/* ---- callbacks of the library ---- */
 
 static int on_send(SSL *ssl, const unsigned char *bytes, size_t size, size_t *taken, void *arg)
 {
@@ -79,7 +79,7 @@ static int on_parameters(SSL *ssl, const unsigned char *bytes, size_t size, void
     if (!SSL_is_server(ssl)) {
         return 1;
     }
-    /* The peer's may have changed ours, which have not been sent. */
+    /* The peer's parameters may have changed ours, which were not sent yet. */
     struct str own = messages->owner->own_parameters(messages->arg);
     return SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len);
 }
@@ -94,7 +94,7 @@ static int on_alert(SSL *ssl, unsigned char alert, void *arg)
     return 1;
 }
 
-/* ---- what both ways have ---- */
+/* ---- common interface of both implementations ---- */
 
 bool tls_messages_prepare_ctx(SSL_CTX *ctx)
 {
@@ -112,7 +112,7 @@ bool tls_messages_put(struct tls_messages *messages, enum tls_level level, struc
 
 bool tls_messages_collect(struct tls_messages *messages)
 {
-    return true; /* it was given as it was written */
+    return true; /* on_send has passed it on already */
 }
 
 static bool set_calls(struct tls_messages *messages, SSL *ssl)
@@ -132,8 +132,7 @@ static bool set_calls(struct tls_messages *messages, SSL *ssl)
            SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len) == 1;
 }
 
-/* SSL_set_SSL_CTX keeps what belongs to the connection: the extension of the transport parameters,
- * too. */
+/* SSL_set_SSL_CTX keeps what belongs to the connection, including the transport parameters. */
 bool tls_messages_went_over(struct tls *tls)
 {
     return true;

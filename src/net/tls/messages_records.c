@@ -1,7 +1,7 @@
 /*
- * Handshakes in messages with a library that has no calls for them: it reads and writes records
- * over memory. What it writes is opened here, and what it is to read is put in records, with the
- * secrets that its key log tells.
+ * Handshakes in messages with a library that has no calls for them: it reads and writes records in
+ * memory. This code opens the records that the library writes, and wraps messages for it in
+ * records, with the secrets from its key log.
  */
 #include "net/tls/messages_private.h"
 
@@ -73,7 +73,7 @@ static void messages_records_put_head(unsigned char *at, unsigned type, size_t s
     at[4] = (unsigned char) size;
 }
 
-/* One record of messages for the library to read. */
+/* Wraps messages in one record for the library to read. */
 static bool close_record(struct tls_messages *messages, struct str bytes)
 {
     struct record_keys *keys = &messages->closes;
@@ -113,8 +113,8 @@ bool tls_messages_put(struct tls_messages *messages, enum tls_level level, struc
     return true;
 }
 
-/* Opens a record in place: gives its inner type and the size without padding; 0 = it does not open.
- */
+/* Opens a record in place. Gives its inner type, and the size without padding; 0 = it cannot be
+ * opened. */
 static unsigned open_record(struct record_keys *keys, unsigned char *record, size_t *size)
 {
     unsigned char *body = record + RECORD_HEAD;
@@ -147,8 +147,7 @@ static bool use_own_secret(struct tls_messages *messages, enum tls_level level)
     return record_keys_make(&messages->opens, messages->suite, secret, false);
 }
 
-/* After the end of Finished, the next record that the library writes has the keys of the
- * application. */
+/* The first record after Finished has the library's application keys. */
 static bool follow_messages(struct tls_messages *messages, struct str bytes)
 {
     while (bytes.len != 0) {
@@ -160,7 +159,7 @@ static bool follow_messages(struct tls_messages *messages, struct str bytes)
     return true;
 }
 
-/* Gives the owner what a record holds. */
+/* Passes the contents of a record to the owner. */
 static bool collect_record(struct tls_messages *messages, unsigned char *record, size_t size)
 {
     enum tls_level level = TLS_LEVEL_INITIAL;
@@ -176,7 +175,7 @@ static bool collect_record(struct tls_messages *messages, unsigned char *record,
     struct str bytes = {(const char *) record + RECORD_HEAD, size};
     switch (type) {
     case SSL3_RT_CHANGE_CIPHER_SPEC:
-        return true; /* means nothing in TLS 1.3 */
+        return true; /* has no meaning in TLS 1.3 */
     case SSL3_RT_ALERT:
         if (size == 2 && messages->alert == 0) {
             messages->alert = (unsigned char) bytes.data[1];
@@ -262,7 +261,7 @@ static bool take_secret(struct tls_messages *messages, enum tls_level level, boo
     return messages->owner->secret(messages->arg, level, is_for_sending, messages->suite, secret);
 }
 
-/* A line of the key log: label, the client's random, secret. */
+/* A line of the key log: label, client random, secret. */
 static void on_secret(const SSL *ssl, const char *line)
 {
     static const struct {
@@ -300,7 +299,7 @@ static void on_secret(const SSL *ssl, const char *line)
     OPENSSL_cleanse(secret, sizeof(secret));
 }
 
-/* ---- transport parameters: an extension of ours ---- */
+/* ---- transport parameters, as a custom extension ---- */
 
 static int add_parameters(SSL *ssl, unsigned type, unsigned context, const unsigned char **out,
                           size_t *size, X509 *certificate, size_t place, int *alert, void *arg)
@@ -308,7 +307,7 @@ static int add_parameters(SSL *ssl, unsigned type, unsigned context, const unsig
     struct tls_messages *messages = messages_of_ssl(ssl);
 
     if (messages == NULL) {
-        return 0; /* TLS over TCP does not have it */
+        return 0; /* not sent in TLS over TCP */
     }
     struct str own = messages->owner->own_parameters(messages->arg);
     *out = (const unsigned char *) own.data;
@@ -322,7 +321,7 @@ static int parse_parameters(SSL *ssl, unsigned type, unsigned context, const uns
     struct tls_messages *messages = messages_of_ssl(ssl);
 
     if (messages == NULL || messages->has_parameters) {
-        return 1; /* of no meaning, or in the second ClientHello */
+        return 1; /* ignored over TCP, and in a second ClientHello */
     }
     messages->has_parameters = true;
     *alert = SSL_AD_ILLEGAL_PARAMETER;
@@ -346,7 +345,7 @@ bool tls_messages_went_over(struct tls *tls)
     return true;
 }
 
-/* ---- memory in place of a socket ---- */
+/* ---- memory instead of a socket ---- */
 
 static int bio_read(BIO *bio, char *at, int size)
 {

@@ -1,5 +1,5 @@
-/* Certificates, keys, authorities and revocation lists: loaded once a reading, kept over readings
- * while their files stay the same. */
+/* Certificates, keys, authorities and revocation lists: loaded once for each reading of the
+ * configuration, and kept for later readings while their files are unchanged. */
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/store.h>
@@ -17,7 +17,7 @@
 
 enum object_kind { OBJECT_CHAIN, OBJECT_KEY, OBJECT_CA, OBJECT_CRL };
 
-/* One that was loaded. In the arena of its reading. */
+/* A loaded object. In the arena of its reading. */
 struct object {
     enum object_kind kind;
     void *value; /* STACK_OF(X509), EVP_PKEY or STACK_OF(X509_CRL); owned */
@@ -25,9 +25,9 @@ struct object {
     struct stat stat; /* of the file when it was loaded */
 };
 
-/* What one reading has loaded. In its arena. */
+/* The objects of one reading. In its arena. */
 struct object_cache {
-    struct object_cache *older; /* of the reading before, while it is in force; or NULL */
+    struct object_cache *older; /* of the previous reading, while that is in use; or NULL */
     struct arena *arena;
     struct map objects; /* kind and name -> struct object * */
     bool inherits;
@@ -122,15 +122,15 @@ static struct object_cache *cache_of(struct arena *arena)
     return newest;
 }
 
-/* Place and time decide, as in nginx: size says more of keys than of certificates, which would part
- * them. */
+/* Inode, device and mtime decide, as in nginx. The size is not compared: it distinguishes keys
+ * better than certificates, so that only one of a pair would be loaded again. */
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtime == b->st_mtime;
 }
 
-/* A revocation list that was written within the same second, or got an old time, may not be missed:
- * the system's own time of change counts. */
+/* A revocation list that was replaced within the same second, or with an old mtime, must not be
+ * missed: size, nanoseconds and ctime count as well. */
 static bool is_unchanged(const struct stat *a, const struct stat *b)
 {
     return is_same_file(a, b) && a->st_size == b->st_size &&
@@ -159,7 +159,7 @@ static void cache_put(struct object_cache *cache, enum object_kind kind, struct 
     map_put(&cache->objects, cache->arena, arena_dup(cache->arena, key), object);
 }
 
-/* One of this reading; or of the one before, if its file is the same still. Borrowed. */
+/* Finds an object of this reading, or of the previous one if its file is unchanged. Borrowed. */
 static void *find_cached(struct object_cache *cache, enum object_kind kind, struct str key,
                          const struct stat *st)
 {
@@ -189,7 +189,7 @@ static bool is_data(struct str name)
     return str_starts(name, STR("data:"));
 }
 
-/* A file, or the data itself. NULL with an error of OpenSSL; *what tells what failed. */
+/* Opens a file, or the data itself. NULL with an error of OpenSSL; *what is the failed call. */
 static BIO *open_source(struct str name, const char **what)
 {
     char path[PATH_ROOM];
@@ -204,13 +204,13 @@ static BIO *open_source(struct str name, const char **what)
     return BIO_new_file(path, "r");
 }
 
-/* How a name is shown: what is secret, or long, is not. */
+/* The name for messages, without data, which is long or secret. */
 static struct str shown(struct str name)
 {
     return is_data(name) ? STR("data:...") : name;
 }
 
-/* No more PEM blocks: that is how a file ends. */
+/* Was the error only that there are no more PEM blocks, as at the end of each file? */
 static bool is_at_end(void)
 {
     unsigned long code = ERR_peek_last_error();
@@ -222,7 +222,7 @@ static bool is_at_end(void)
     return false;
 }
 
-/* The leaf first, then those that lead to its root. */
+/* Reads the leaf, then the certificates that lead to its root. */
 static void *read_chain(struct str name, const char **what)
 {
     BIO *bio = open_source(name, what);
@@ -330,7 +330,7 @@ static EVP_PKEY *read_key_file(struct str name, const struct vec *passwords, con
     if (passwords == NULL) {
         key = PEM_read_bio_PrivateKey(bio, NULL, give_password, NULL);
     } else if (passwords->count == 0) {
-        key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL); /* asks at the terminal */
+        key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL); /* OpenSSL asks at the terminal */
     }
     for (size_t i = 0; passwords != NULL && key == NULL && i < passwords->count; i++) {
         if (i != 0 && BIO_reset(bio) < 0) {
@@ -408,7 +408,7 @@ bool tls_use_engine(struct str name, struct arena *arena, struct str *error)
 #endif
 }
 
-/* "store:URI": of a provider. */
+/* "store:URI": a key of a provider. */
 static EVP_PKEY *read_key_store(struct str name, const struct vec *passwords, const char **what)
 {
     char uri[PATH_ROOM];
@@ -453,12 +453,12 @@ static EVP_PKEY *read_key(struct str name, const struct vec *passwords, const ch
     return read_key_file(name, passwords, what);
 }
 
-/* ---- the faces ---- */
+/* ---- interface ---- */
 
 struct object_options {
     enum object_kind kind;
     struct str name;
-    const struct vec *passwords; /* of a key; NULL = nobody is asked */
+    const struct vec *passwords; /* for a key; NULL = none */
 };
 
 static void *read_object(const struct object_options *options, const char **what)

@@ -1,4 +1,4 @@
-/* Objects of OpenSSL that scripts give and get: sessions, certificates, stores; who the peer is. */
+/* OpenSSL objects for scripts: sessions, certificates, stores, and whether the peer is trusted. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -34,7 +34,7 @@ bool tls_use_objects(SSL *ssl, const struct tls_client_objects *objects, const s
         return false;
     }
     if (objects->session != NULL && SSL_set_session(ssl, objects->session) != 1) {
-        ERR_clear_error(); /* it is of no use; a full handshake is */
+        ERR_clear_error(); /* it is not usable; a full handshake follows */
     }
     return true;
 }
@@ -50,7 +50,7 @@ uint64_t tls_objects_identity(const struct tls_client_objects *objects)
     return keyed_hash((struct str){(const char *) words, sizeof(words)});
 }
 
-/* ---- what a connection has ---- */
+/* ---- objects of a connection ---- */
 
 void *tls_ssl_context(const struct conn *conn)
 {

@@ -1,5 +1,5 @@
-/* OCSP of clients' certificates: asked when the handshake is done, before the first request is
- * read. */
+/* OCSP for clients' certificates: the request is sent after the handshake, before the first HTTP
+ * request is read. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
@@ -16,19 +16,20 @@
 #include "net/tls/private.h"
 
 #define OCSP_ALL 1
-#define KEEP_AT_MOST_S 3600     /* an answer in the cache; less when it says so */
+/* An answer is cached for at most this long, or shorter if it says so. */
+#define KEEP_AT_MOST_S 3600
 #define CACHE_ROWS_PER_SIZE 128 /* bytes of the zone for each row */
 
-/* ---- answers that are kept ---- */
+/* ---- cached answers ---- */
 
-/* One answer; a row of the cache. */
+/* An answer; a row of the cache. */
 struct kept_answer {
     unsigned char key[32]; /* digest of the certificate and its issuer */
     uint64_t until;        /* seconds of the wall clock; 0 = free */
     int32_t status;        /* V_OCSP_CERTSTATUS_GOOD or _REVOKED */
 };
 
-/* The root of the zone: rows found by the key, four places for each. */
+/* The root of the zone: rows found by the key, four positions for each. */
 struct ocsp_cache {
     struct shm_lock lock;
     uint32_t row_count;
@@ -121,18 +122,18 @@ static void cache_put(struct ocsp_cache *cache, const unsigned char *key,
     shm_lock_release(&cache->lock);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* A question that is open. On the heap; its fiber's. */
+/* A request in progress. On the heap; owned by its fiber. */
 struct tls_ocsp {
-    struct tls *tls;        /* NULL: the connection has gone */
+    struct tls *tls;        /* NULL: the connection was closed */
     struct fiber *fiber;    /* while it waits */
     STACK_OF(X509) * chain; /* client first; owned */
     X509_STORE *store;      /* counted */
     struct tls_context *context;
     struct log log;
     long error;         /* X509_V_… */
-    const char *reason; /* or NULL: all is well */
+    const char *reason; /* NULL: no error */
     bool is_done;
 };
 
@@ -142,7 +143,7 @@ static void ocsp_fail(struct tls_ocsp *ocsp, const char *reason)
     ocsp->reason = reason;
 }
 
-/* Where to ask about this one. */
+/* Finds the responder for a certificate. */
 static bool find_target(const struct tls_ocsp *ocsp, struct arena *arena, X509 *certificate,
                         struct ocsp_target *out)
 {
@@ -167,7 +168,7 @@ static bool find_target(const struct tls_ocsp *ocsp, struct arena *arena, X509 *
     return is_good;
 }
 
-/* What is known of the certificate at this place of the chain; false: nothing. MAY WAIT. */
+/* The status of the certificate at this position of the chain; false: unknown. MAY WAIT. */
 static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int position, int *status)
 {
     X509 *certificate = sk_X509_value(ocsp->chain, position);
@@ -203,7 +204,7 @@ static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int position, 
     return true;
 }
 
-/* The root answers for itself. */
+/* Checks all certificates of the chain except the root, which no authority can confirm. */
 static void ask_about_chain(struct tls_ocsp *ocsp)
 {
     int count = sk_X509_num(ocsp->chain) - 1;
@@ -261,7 +262,7 @@ void tls_ocsp_forget(struct tls *tls)
     }
 }
 
-/* The client's chain up to its root. A session that was resumed does not have it: it is found
+/* The client's chain up to its root. A resumed session does not contain it, so it is built
  * again. */
 static STACK_OF(X509) * chain_of(struct tls *tls, X509 *peer)
 {
@@ -289,7 +290,7 @@ static enum tls_progress ocsp_begin(struct tls *tls)
     tls->ocsp_is_checked = true;
     if (peer == NULL || SSL_get_verify_result(tls->ssl) != X509_V_OK) {
         X509_free(peer);
-        return TLS_DONE; /* refused anyway, or nothing to ask about */
+        return TLS_DONE; /* refused anyway, or no certificate to check */
     }
     STACK_OF(X509) *chain = chain_of(tls, peer);
     X509_free(peer);
@@ -308,7 +309,8 @@ static enum tls_progress ocsp_begin(struct tls *tls)
     ocsp->store = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(tls->ssl));
     X509_STORE_up_ref(ocsp->store);
     ocsp->log =
-        tls_log(&tls->context->settings); /* the connection's may go before the answer comes */
+        /* The connection's log may be freed before the answer comes. */
+        tls_log(&tls->context->settings);
     ocsp->log.connection = conn_number(tls->conn);
     ocsp->log.action = "requesting certificate status";
     tls->ocsp = ocsp;
@@ -328,7 +330,7 @@ enum tls_progress tls_ocsp_check(struct tls *tls)
         return TLS_DONE;
     }
     if (!tls->ocsp->is_done) {
-        /* What the client says meanwhile has to wait. */
+        /* The client's next bytes have to wait. */
         tls->conn->is_readable = 0;
         tls_flush(tls->conn);
         return TLS_MORE;
@@ -345,7 +347,7 @@ bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str 
 {
     struct str url = context->settings.ocsp_responder;
 
-    cache_of(context->settings.ocsp_zone); /* its root is made before workers are */
+    cache_of(context->settings.ocsp_zone); /* its root is created before workers start */
     if (context->settings.ocsp == 0 || url.len == 0) {
         return true;
     }

@@ -1,5 +1,5 @@
-/* Parts of a context: its certificates, whom it trusts, and what tells its sessions from others'.
- */
+/* Parts of a context: certificates, trusted authorities, and the id that separates its sessions
+ * from those of other contexts. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -27,7 +27,7 @@ void tls_identities_free(struct vec *identities)
     *identities = (struct vec){0};
 }
 
-/* The next one of the chain, if it issued the leaf. */
+/* Finds the issuer of the leaf in the chain. */
 static X509 *issuer_in(const STACK_OF(X509) * chain, X509 *leaf)
 {
     for (int i = 0; i < sk_X509_num(chain); i++) {
@@ -72,7 +72,8 @@ bool tls_key_fits(X509 *certificate, EVP_PKEY *key)
 bool tls_apply_certificates(struct tls_making *making, const struct tls_settings *settings)
 {
     vec_each(struct tls_certificate, pair, &settings->certificates) {
-        /* While the terminal can be asked, it is: when the configuration is read. */
+        /* While the configuration is read, passwords may be asked for at the terminal; later
+         * not. */
         const struct vec *passwords = &settings->passwords;
         if (making->cache == NULL && passwords->count == 0) {
             passwords = NULL;
@@ -107,13 +108,14 @@ bool tls_apply_certificates(struct tls_making *making, const struct tls_settings
 
 /* ---- verification ---- */
 
-/* The handshake continues whatever is wrong with a client's certificate: the request is refused. */
+/* The handshake continues whatever is wrong with a client's certificate: the request is refused
+ * later. */
 static int accept_any(int is_good, X509_STORE_CTX *store)
 {
     return 1;
 }
 
-/* Names of authorities are sent to clients: each once, however often a file has it. */
+/* Sends the names of authorities to clients, each once even if a file contains it several times. */
 static bool send_name_of(SSL_CTX *ctx, X509 *authority)
 {
     const STACK_OF(X509_NAME) *names = SSL_CTX_get_client_CA_list(ctx);
@@ -170,7 +172,7 @@ static bool use_crl(struct tls_making *making, struct str name)
 bool tls_apply_verification(struct tls_making *making, const struct tls_settings *settings)
 {
     if (settings->verify != TLS_VERIFY_OFF) {
-        /* A client looks at the result, and at the name, when the handshake is done. */
+        /* A client checks the result and the name after the handshake. */
         SSL_CTX_set_verify(making->ctx, SSL_VERIFY_PEER, accept_any);
     }
     SSL_CTX_set_verify_depth(making->ctx, (int) settings->verify_depth);
@@ -188,7 +190,7 @@ bool tls_apply_verification(struct tls_making *making, const struct tls_settings
 /* ---- encrypted ClientHello ---- */
 
 #if TLS_HAS_ECH
-/* Clients whose key is of no use get the first file's (RFC 9849, 7.1). */
+/* Clients whose key is not usable get the first file's (RFC 9849, 7.1). */
 static bool read_ech(OSSL_ECHSTORE *store, struct arena *arena, struct str name, int for_retry,
                      struct str *error)
 {
@@ -239,9 +241,9 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
 }
 #endif
 
-/* ---- secrets for those who may read along ---- */
+/* ---- key log ---- */
 
-/* One line of NSS's key log format, without its end (RFC 9850). */
+/* Writes one line of NSS's key log format (RFC 9850); `line` has no newline. */
 void tls_key_log(const SSL *ssl, const char *line)
 {
     static bool was_logged;
@@ -251,7 +253,7 @@ void tls_key_log(const SSL *ssl, const char *line)
     if (file == NULL || file->fd < 0) {
         return;
     }
-    /* In one piece: other workers write to it, too. */
+    /* In one write, since other workers write to the file as well. */
     bool is_written = writev(file->fd, parts, 2) == (ssize_t) (parts[0].iov_len + 1);
     if (!is_written && !was_logged) {
         log_alert(log_main, errno, "write to the key log \"%.*s\" failed", STR_ARG(file->path));
@@ -266,7 +268,7 @@ void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings)
     }
 }
 
-/* ---- whose sessions are whose ---- */
+/* ---- session id context ---- */
 
 static bool digest_text(EVP_MD_CTX *md, struct str text)
 {
@@ -296,8 +298,8 @@ static bool digest_object(EVP_MD_CTX *md, const X509_OBJECT *object)
     return digest_certificate(md, X509_OBJECT_get0_X509(object));
 }
 
-/* The authorities and revocation lists themselves: another text in a file of the same name counts.
- */
+/* The contents of authorities and revocation lists: other contents of a file with the same name
+ * make a difference. */
 static bool digest_store(EVP_MD_CTX *md, X509_STORE *store)
 {
 #if OPENSSL_VERSION_NUMBER >= 0x40000000L
@@ -316,7 +318,7 @@ static bool digest_store(EVP_MD_CTX *md, X509_STORE *store)
     return is_good;
 }
 
-/* What a client's certificate was verified by. */
+/* Everything that determines how a client's certificate was verified. */
 static bool digest_verification(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *settings)
 {
     const unsigned modes[] = {settings->verify, settings->verify_depth, settings->ocsp};
@@ -352,10 +354,10 @@ static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *
 }
 
 /*
- * Sessions may be resumed by servers of the same certificates, client authorities and revocation
- * lists (RFC 8446, 4.6.1: what a session says was authenticated must hold where it is resumed). A
- * client whose certificate was revoked since comes with a session or a ticket that says nothing of
- * it.
+ * Sessions may be resumed by servers with the same certificates, client authorities and revocation
+ * lists (RFC 8446, 4.6.1: what was authenticated for a session must hold where it is resumed).
+ * Otherwise a client whose certificate was revoked meanwhile could resume a session, which contains
+ * no sign of that.
  */
 bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
                                   struct arena *arena, struct str *error)

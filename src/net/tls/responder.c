@@ -1,4 +1,4 @@
-/* The HTTP side of OCSP (RFC 6960, appendix A): one GET over a connection of its own. */
+/* The HTTP side of OCSP (RFC 6960, appendix A): one GET on a connection of its own. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ bool ocsp_target_parse(struct arena *arena, struct str url, struct ocsp_target *
     return true;
 }
 
-/* ---- where to ---- */
+/* ---- connecting ---- */
 
 static bool find_address(const struct ocsp_question *question, struct arena *arena,
                          uint64_t deadline_ms, struct addr *out)
@@ -121,9 +121,9 @@ static struct conn *open_connection(const struct ocsp_question *question, const 
     return conn;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* The head's end: after an empty line; NULL: it is not there. */
+/* The end of the header, after its empty line; NULL: it has not arrived. */
 static const char *head_end(struct str input)
 {
     for (size_t i = 0; i + 1 < input.len; i++) {
@@ -136,7 +136,8 @@ static const char *head_end(struct str input)
     return NULL;
 }
 
-/* Status 200, the right type; *length: of the body, SIZE_MAX when it is not announced. */
+/* Checks for status 200 and the right type. *length: of the body, SIZE_MAX without Content-
+ * Length. */
 static bool check_head(const struct ocsp_question *question, struct str head, size_t *length)
 {
     struct str line = str_cut(&head, '\n');

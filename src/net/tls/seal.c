@@ -1,4 +1,4 @@
-/* Text that only those who have a key can read or change. */
+/* Authenticated encryption of text with a key. */
 #include "net/tls/seal.h"
 
 #include <openssl/evp.h>
@@ -14,7 +14,7 @@ struct sealing {
     bool is_opening;
     struct str bound; /* authenticated */
     struct str in;    /* text; or IV, encrypted text, tag */
-    char *out;        /* the other; room for in.len + TLS_SEAL_EXTRA */
+    char *out;        /* the result; has in.len + TLS_SEAL_EXTRA bytes */
     size_t out_len;
     bool is_sound;
 };

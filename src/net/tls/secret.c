@@ -21,7 +21,7 @@ static const char *const names[][3] = {
     {"SHA2-256", "ChaCha20-Poly1305", "ChaCha20"},
 };
 
-/* To look them up costs as much as to use them. */
+/* Fetched once: a fetch costs as much as a use. */
 static void fetch(struct tls_suite *suite, const char *const *name)
 {
     suite->hash = EVP_MD_fetch(NULL, name[0], NULL);
@@ -45,11 +45,11 @@ const struct tls_suite *tls_suite_of(unsigned number)
     return NULL;
 }
 
-/* The hash of a key, each byte of which is changed by `pad`, and what follows it. */
+/* Hashes the key, each byte XORed with `pad`, and the bytes that follow it. */
 static bool hash_part(const struct tls_suite *suite, unsigned char *key, unsigned char pad,
                       struct str bytes, unsigned char *out)
 {
-    static EVP_MD_CTX *ctx; /* of this process */
+    static EVP_MD_CTX *ctx; /* for the life of the process */
     size_t block = (size_t) EVP_MD_get_block_size(suite->hash);
 
     if (ctx == NULL && (ctx = EVP_MD_CTX_new()) == NULL) {
@@ -71,7 +71,7 @@ bool tls_hmac(const struct tls_suite *suite, struct str key, struct str bytes, u
 
     assert(EVP_MD_get_block_size(suite->hash) <= (int) sizeof(padded));
     if (key.len > TLS_SECRET_MOST) {
-        return false; /* no key of ours is so long */
+        return false; /* none of our keys is so long */
     }
     str_put((char *) padded, key);
     bool is_good = hash_part(suite, padded, 0x36, bytes, inner) &&

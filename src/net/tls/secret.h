@@ -1,5 +1,5 @@
-/* Secrets and keys of TLS 1.3, and of QUIC, which derives its own from them. Ciphers and hashes are
- * fetched from OpenSSL once. */
+/* Secrets and keys of TLS 1.3, and of QUIC, which derives its keys from them. Ciphers and hashes
+ * are fetched from OpenSSL once. */
 #ifndef NET_TLS_SECRET_H
 #define NET_TLS_SECRET_H
 
@@ -22,10 +22,10 @@ struct tls_suite {
     bool is_chacha;
     const struct evp_md_st *hash;
     const struct evp_cipher_st *aead;
-    const struct evp_cipher_st *block; /* with which QUIC protects headers: AES-ECB or ChaCha20 */
+    const struct evp_cipher_st *block; /* QUIC protects headers with it: AES-ECB or ChaCha20 */
 };
 
-/* NULL: there is none of that number here. */
+/* NULL: this number is not supported. */
 const struct tls_suite *tls_suite_of(unsigned number);
 
 /* RFC 2104; out has hash_size bytes. False: OpenSSL failed. */

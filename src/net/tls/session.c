@@ -1,4 +1,4 @@
-/* Sessions that are resumed by identifier: in a zone that all workers share. */
+/* Sessions resumed by identifier, in a zone that all workers share. */
 #include <openssl/ssl.h>
 #include <time.h>
 
@@ -8,17 +8,17 @@
 #include "net/tls/sessions.h"
 
 #define ID_MAX 32
-#define SESSION_MAX                                                                                \
-    4096 /* bytes of a stored session; larger ones (client certificates) are not kept */
+/* bytes of a stored session; larger ones (client certificates) are not kept */
+#define SESSION_MAX 4096
 #define BYTES_PER_BUCKET 512
-#define EXPIRED_AT_ONCE 2  /* old ones that a new one clears away */
-#define EVICT_MOST 16      /* that give way to a new one when the zone is full */
-#define BUCKETS_AT_ONCE 64 /* that are listed under one lock */
+#define EXPIRED_AT_ONCE 2  /* expired sessions that a new one removes */
+#define EVICT_MOST 16      /* sessions that are evicted for a new one when the zone is full */
+#define BUCKETS_AT_ONCE 64 /* listed under one lock */
 
-/* A session in the zone: on the chain of its bucket and in the order of use. */
+/* A session in the zone: in a bucket and in the order of creation. */
 struct stored {
-    struct stored *next;  /* of the bucket */
-    struct stored *newer; /* in the order of making */
+    struct stored *next;  /* in the same bucket */
+    struct stored *newer; /* in the order of creation */
     struct stored *older;
     uint64_t expires; /* seconds of the wall clock */
     uint16_t size;    /* of the session after the identifier */
@@ -51,7 +51,8 @@ static struct session_store *store_of(struct zone *zone)
     return zone->root;
 }
 
-/* Identifiers are random: some of their bytes are as good as a hash. */
+/* The bucket of an identifier. Identifiers are random, so a part of their bytes would do as a
+ * hash. */
 static struct stored **session_bucket_of(struct session_store *store, const unsigned char *id,
                                          size_t len)
 {
@@ -62,8 +63,8 @@ static void reset(struct zone *zone)
 {
     struct session_store *store = zone->root;
 
-    /* A process died inside: what it left cannot be trusted, and sessions can be made again. Their
-     * memory stays taken until the zone goes. */
+    /* A process died while it had the lock: the contents cannot be trusted, and sessions can be
+     * made again. Their memory stays allocated until the zone is freed. */
     memset(store->buckets, 0, store->bucket_count * sizeof(store->buckets[0]));
     store->newest = store->oldest = NULL;
 }
@@ -128,7 +129,7 @@ static void session_changed(const struct tls_session_sharing *sharing, const uns
     }
 }
 
-/* False: no room. */
+/* False: no memory. */
 static bool session_insert(struct zone *zone, const struct new_session *new)
 {
     struct session_store *store = zone->root;
@@ -294,14 +295,14 @@ bool tls_sessions_list(struct zone *zone, uint32_t *cursor, struct arena *arena,
     return has_more;
 }
 
-/* ---- OpenSSL's callbacks: scripts are asked before the zone is ---- */
+/* ---- OpenSSL's callbacks: scripts come before the zone ---- */
 
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
     const struct tls_context *context = tls_session_context(ssl);
     struct tls *tls = SSL_get_ex_data(ssl, tls_index);
 
-    /* Tickets of TLS 1.3 are no sessions that one finds by an identifier (RFC 8446, 2.2). */
+    /* Tickets of TLS 1.3 are not sessions that are found by an identifier (RFC 8446, 2.2). */
     if (tls != NULL && tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL &&
         SSL_version(ssl) < TLS1_3_VERSION) {
         tls->hooks->store(tls->conn, ssl, session, tls->hooks->arg);
@@ -309,7 +310,7 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     if (context->sessions != NULL) {
         keep_session(context, session);
     }
-    return 0; /* we keep no reference */
+    return 0; /* no reference is kept */
 }
 
 static SSL_SESSION *on_get_session(SSL *ssl, const unsigned char *id, int len, int *copy)
@@ -369,7 +370,7 @@ bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)
     SSL_CTX_sess_set_new_cb(ctx, on_new_session);
     SSL_CTX_sess_set_get_cb(ctx, on_get_session);
     if (settings->session_zone == NULL && settings->builtin_sessions == 0) {
-        /* "none": sessions are announced as resumable, and never are. */
+        /* "none": sessions are announced as resumable, but none is cached. */
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL |
                                                 SSL_SESS_CACHE_NO_AUTO_CLEAR);
         return true;
@@ -385,7 +386,7 @@ bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)
     if (settings->session_zone != NULL) {
         context->sessions = store_of(settings->session_zone);
         if (context->sessions == NULL) {
-            return true; /* a zone without room: as if there was none */
+            return true; /* a zone without memory counts as none */
         }
         SSL_CTX_sess_set_remove_cb(ctx, remove_session);
     }

@@ -1,4 +1,5 @@
-/* OCSP stapling (RFC 6066, 8): the authority's word on our certificate, sent along with it. */
+/* OCSP stapling (RFC 6066, 8): the authority's answer about our certificate, sent with the
+ * certificate. */
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
 #include <openssl/ssl.h>
@@ -11,15 +12,15 @@
 #include "fiber/fiber.h"
 #include "net/tls/private.h"
 
-#define ASK_AGAIN_S 300    /* after a failure, and at least between two questions */
-#define ASK_AT_MOST_S 3600 /* an answer is not kept longer without asking */
+#define ASK_AGAIN_S 300    /* after a failure, and at least between two requests */
+#define ASK_AT_MOST_S 3600 /* an answer is requested again after this time at the latest */
 
 /* The staple of one certificate. On the heap. */
 struct tls_staple {
-    char *der; /* what is sent; heap; NULL = nothing yet */
+    char *der; /* sent to clients; heap; NULL = none yet */
     size_t size;
     uint64_t valid_until; /* seconds of the wall clock */
-    uint64_t ask_at;      /* seconds: when to ask again */
+    uint64_t ask_at;      /* seconds: time of the next request */
     X509 *certificate;    /* counted */
     X509 *issuer;         /* counted */
     X509_STORE *store;    /* counted */
@@ -27,13 +28,14 @@ struct tls_staple {
     struct tls_settings settings;
     struct arena arena;
     bool is_from_file;
-    bool is_asking;        /* a fiber is at it */
+    bool is_asking;        /* a fiber requests an answer */
     bool is_orphaned;      /* its owner is gone: the fiber frees it */
-    struct fiber *fiber;   /* the fiber, where it waits */
-    struct list at_asking; /* in `asking`, meanwhile */
+    struct fiber *fiber;   /* that fiber, while it waits */
+    struct list at_asking; /* in `asking` meanwhile */
 };
 
-static struct list asking = {&asking, &asking}; /* staples of this worker */
+static struct list asking = {&asking,
+                             &asking}; /* staples of this worker with a request in progress */
 
 static void destroy(struct tls_staple *staple)
 {
@@ -67,7 +69,7 @@ static void staple_keep(struct tls_staple *staple, struct str der)
     staple->size = der.len;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void staple_take(struct tls_staple *staple, const struct ocsp_response *response)
 {
@@ -220,7 +222,7 @@ static bool load_file(struct tls_staple *staple, struct arena *arena, struct str
     return true;
 }
 
-/* The issuer: of the chain, or of those that are trusted. */
+/* Finds the issuer in the chain, or among the trusted certificates. */
 static X509 *find_issuer(const struct tls_identity *identity, X509_STORE *store)
 {
     X509 *issuer = NULL;
@@ -239,8 +241,8 @@ static X509 *find_issuer(const struct tls_identity *identity, X509_STORE *store)
     return issuer;
 }
 
-/* Where to ask: as configured, or as the certificate says. False: logged; there will be no staple.
- */
+/* Finds the responder: as configured, or as in the certificate. False: logged; there is no
+ * stapling. */
 static bool find_target(struct tls_staple *staple, const struct tls_identity *identity,
                         const struct log *log)
 {

@@ -1,4 +1,4 @@
-/* OCSP (RFC 6960): what is asked about a certificate, and what the answer says. */
+/* OCSP (RFC 6960): the request about a certificate, and parsing the response. */
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
 #include <time.h>
@@ -39,7 +39,8 @@ static bool verify_signature(const struct ocsp_question *question, OCSP_BASICRES
         sk_X509_free(signers);
         return false;
     }
-    /* The issuer itself is trusted; other responders need a certificate of the issuer for it. */
+    /* The issuer itself is trusted; other responders need a certificate of the issuer for this
+     * purpose. */
     int result = OCSP_basic_verify(basic, signers, question->store,
                                    question->verifies ? OCSP_TRUSTOTHER : OCSP_NOVERIFY);
     sk_X509_free(signers);
@@ -49,7 +50,7 @@ static bool verify_signature(const struct ocsp_question *question, OCSP_BASICRES
     return result == 1;
 }
 
-/* Seconds of the wall clock; for ever when the answer does not say. */
+/* Seconds of the wall clock; VALID_FOR_EVER if the response has no time. */
 static uint64_t tls_status_time_of(const ASN1_GENERALIZEDTIME *at)
 {
     struct tm tm;

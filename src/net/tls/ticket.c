@@ -1,5 +1,5 @@
-/* Keys of session tickets (RFC 5077; RFC 8446, 4.6.1): from files, or made here, for all workers.
- */
+/* Keys of session tickets (RFC 5077; RFC 8446, 4.6.1): from files, or generated and shared by all
+ * workers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/core_names.h>
@@ -14,29 +14,30 @@
 #include "net/tls/ring.h"
 
 #define SHORT_FILE 48 /* name, HMAC-SHA256 and AES-128: 16 bytes each */
-#define SHARED_KEYS 4 /* the last period's, this one's, the next one's */
-#define LONG_FILE 80  /* name of 16 bytes, HMAC-SHA256 and AES-256 of 32 bytes each */
+/* Positions for the keys of the previous, the current and the next period. */
+#define SHARED_KEYS 4
+#define LONG_FILE 80 /* name of 16 bytes, HMAC-SHA256 and AES-256 of 32 bytes each */
 
 /*
- * Keys that make themselves: the root of the zone. The next one is known to all workers before it
- * is used, the one before is good for as long as a session may live.
+ * Generated keys: the root of the zone. All workers know the next key before it is used. The
+ * previous key is valid for as long as a session may last.
  */
 struct ticket_ring {
     struct shm_lock lock;
-    uint64_t period_s; /* that a key encrypts; as long as the longest session */
-    /* What the configuration that was read last wants: it holds when one of its contexts is used,
-     * since it may be refused. */
+    uint64_t period_s; /* for which a key encrypts; as long as the longest session */
+    /* The period of the configuration that was read last. It takes effect when one of its contexts
+     * is used, since the configuration may be refused. */
     _Atomic uint64_t wanted_s;
-    _Atomic uint32_t reading; /* its number */
+    _Atomic uint32_t reading; /* the number of that reading */
     struct ring_key {
         struct tls_ticket_key key;
-        uint64_t until; /* seconds of the wall clock: encrypts before; 0 = there is none */
+        uint64_t until; /* seconds of the wall clock: encrypts until then; 0 = no key */
     } current, previous;
-    /* Those that several nodes have in common: before the own ones. The place follows from the
+    /* Keys that several nodes share; preferred to the own ones. The position follows from the
      * number of the period. */
     struct shared_key {
         struct tls_ticket_key key;
-        uint64_t number; /* of periods since the epoch; 0 = there is none */
+        uint64_t number; /* of the period since the epoch; 0 = no key */
     } shared[SHARED_KEYS];
 };
 
@@ -90,7 +91,7 @@ static bool read_keys(struct tls_context *context, struct arena *arena, struct s
     return true;
 }
 
-/* ---- keys that make themselves ---- */
+/* ---- generated keys ---- */
 
 static bool make_key(struct tls_ticket_key *key)
 {
@@ -100,7 +101,7 @@ static bool make_key(struct tls_ticket_key *key)
            RAND_priv_bytes(key->aes, sizeof(key->aes)) == 1;
 }
 
-/* Takes what the time has made old out of use. */
+/* Replaces keys whose time is over. */
 static bool ring_turn(struct ticket_ring *ring, uint64_t now)
 {
     if (now < ring->current.until) {
@@ -110,7 +111,7 @@ static bool ring_turn(struct ticket_ring *ring, uint64_t now)
     if (!make_key(&fresh.key)) {
         return ring->current.until != 0;
     }
-    /* One that was not used for long does not come back. */
+    /* A key that was not used for long is not kept. */
     if (ring->current.until != 0 && now < ring->current.until + ring->period_s) {
         ring->previous = ring->current;
     } else {
@@ -121,8 +122,8 @@ static bool ring_turn(struct ticket_ring *ring, uint64_t now)
 }
 
 /*
- * The key to encrypt with (name NULL), or the one of this name. 0 = there is none, 1 = found, 2 =
- * an old one: the client should get a new ticket. Under the lock.
+ * Finds the key to encrypt with (name NULL), or the one with this name. 0 = none, 1 = found, 2 = an
+ * old one: the client should get a new ticket. With the lock held.
  */
 static int own_find(const struct ticket_ring *ring, const unsigned char *name, uint64_t now,
                     struct tls_ticket_key *out)
@@ -141,13 +142,13 @@ static int own_find(const struct ticket_ring *ring, const unsigned char *name, u
 
 static void ring_lock(struct ticket_ring *ring)
 {
-    if (shm_lock_take(&ring->lock)) { /* perhaps half written */
+    if (shm_lock_take(&ring->lock)) { /* the contents may be incomplete */
         ring->current.until = ring->previous.until = 0;
         OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
     }
 }
 
-/* Under the lock. */
+/* With the lock held. */
 static void set_period(struct ticket_ring *ring, uint64_t period_s)
 {
     uint64_t now = (uint64_t) time(NULL);
@@ -156,7 +157,7 @@ static void set_period(struct ticket_ring *ring, uint64_t period_s)
     if (ring->current.until > now + period_s) {
         ring->current.until = now + period_s;
     }
-    /* Numbers of shorter periods are larger. */
+    /* Periods have other numbers now. */
     OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
 }
 
@@ -203,7 +204,7 @@ struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
     return ring;
 }
 
-/* ---- keys that nodes have in common ---- */
+/* ---- keys that nodes share ---- */
 
 uint64_t tls_ring_period_s(const struct ticket_ring *ring)
 {
@@ -274,7 +275,7 @@ void tls_ring_put(struct ticket_ring *ring, uint64_t number, const unsigned char
     shm_lock_release(&ring->lock);
 }
 
-/* As ring_find, under the lock. */
+/* Like tls_ring_find, for the shared keys, with the lock held. */
 static int shared_find(struct ticket_ring *ring, const unsigned char *name, uint64_t now,
                        struct tls_ticket_key *out)
 {
@@ -322,7 +323,7 @@ static int files_find(const struct tls_context *context, const unsigned char *na
 
 /* ---- the callback ---- */
 
-/* Fetched once: looking for it costs more than a ticket. */
+/* Fetched once: a fetch costs more than a ticket. */
 static const EVP_CIPHER *cipher_of(unsigned size)
 {
     static EVP_CIPHER *ciphers[2];
@@ -376,15 +377,15 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     if (!is_good) {
         return -1;
     }
-    /* TLS 1.3 sends a fresh ticket anyway, and resumes no session twice by one. */
+    /* TLS 1.3 sends a new ticket anyway, and a ticket is not used twice. */
     if (found == 2 || (!is_encrypting && SSL_version(ssl) == TLS1_3_VERSION)) {
         return is_encrypting ? 1 : 2;
     }
     return 1;
 }
 
-/* As long as the longest session. Never 0, by which times would be divided: with
- * `ssl_session_timeout 0` tickets are made all the same. */
+/* As long as the longest session. Never 0, since times are divided by it: tickets are made even
+ * with `ssl_session_timeout 0`. */
 static uint64_t ring_period_s(const struct tls_settings *settings)
 {
     uint64_t period_s = settings->ticket_period_s > settings->session_timeout_s
@@ -411,7 +412,7 @@ bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *a
         context->ring_reading = context->ring == NULL ? 0 : context->ring->reading;
     }
     if (context->ticket_keys == NULL && context->ring == NULL) {
-        return true; /* keys of the context's own, made by the library */
+        return true; /* the library makes keys for this context alone */
     }
     if (SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) == 0) {
         *error = tls_reason(arena, "SSL_CTX_set_tlsext_ticket_key_evp_cb() failed");

@@ -17,8 +17,8 @@ struct ssl_st *tls_ssl(const struct conn *conn)
 /* ---- failures ---- */
 
 /*
- * What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection.
- * A broken connection to an upstream is for those to tell who wanted something from it.
+ * Logs the failure of an SSL_… call that is not a wait, and gives the errno of the connection. A
+ * broken connection to an upstream is logged by the code that uses it.
  */
 static int transport_say_failure(struct tls *tls, int kind, const char *what)
 {
@@ -49,7 +49,7 @@ static int transport_say_failure(struct tls *tls, int kind, const char *what)
 
 /* ---- reading ---- */
 
-/* Early data while it lasts: bytes, 0 = there is no more of it, -1 as recv. */
+/* Reads early data while there is some: bytes, 0 = no more, or -1 as recv. */
 static ssize_t recv_early(struct tls *tls, void *at, size_t size)
 {
     size_t n = 0;
@@ -112,7 +112,8 @@ static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
         return -1;
     }
     tls_clear_errors();
-    /* What has come since it was empty, the loop tells at its next turn at the earliest. */
+    /* What arrived since the socket was empty is reported by the loop at its next turn at the
+     * earliest. */
     tls->is_raw_readable = tls->drained_turn != (uint32_t) loop_turns();
     tls_gather_begin(tls);
     if (tls->is_early) {
@@ -138,7 +139,8 @@ static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
 
 /* ---- writing ---- */
 
-/* close_notify (RFC 8446, 6.1), once; we do not wait for the peer's. Gathers. True: it was said. */
+/* Writes close_notify (RFC 8446, 6.1), once, into the gather buffer; the peer's is not waited for.
+ * True: it was written. */
 static bool say_end(struct tls *tls)
 {
     if (tls->is_end_said || !tls->is_established || SSL_in_init(tls->ssl)) {
@@ -151,7 +153,7 @@ static bool say_end(struct tls *tls)
     return true;
 }
 
-/* Encrypts up to a record; bytes taken, or -1 with errno. */
+/* Encrypts up to one record; gives the bytes taken, or -1 with errno. */
 static int write_record(struct tls *tls, const void *at, size_t size)
 {
     int n;
@@ -174,10 +176,10 @@ static int write_record(struct tls *tls, const void *at, size_t size)
     return -1;
 }
 
-/* Plain bytes of several pieces that make one record. */
+/* Plain bytes of several pieces that form one record. */
 static char record[TLS_RECORD_MAX];
 
-/* The next bytes of the list, in one piece of at most `most`; they are taken off it. */
+/* The next bytes of the list, at most `most`, in one piece; removes them from the list. */
 static struct str next_bytes(struct iovec *iov, int *first, int count, size_t skip, size_t most)
 {
     const char *at = (const char *) iov[*first].iov_base + skip;
@@ -204,7 +206,7 @@ static size_t record_size(const struct tls *tls)
     return size == 0 || size > TLS_RECORD_MAX ? TLS_RECORD_MAX : (size_t) size;
 }
 
-/* Encrypts pieces of memory until there is enough for one send. Bytes taken, or -1 with errno. */
+/* Encrypts pieces of memory up to the size of one send. Gives the bytes taken, or -1 with errno. */
 static ssize_t encrypt(struct tls *tls, const struct iovec *pieces, int count)
 {
     struct iovec *iov = (struct iovec *) pieces;
@@ -231,8 +233,8 @@ static ssize_t encrypt(struct tls *tls, const struct iovec *pieces, int count)
 }
 
 /*
- * What begins each way of writing: what is held goes first. 0: go on. Else what is to be returned,
- * -1 with errno included.
+ * Begins every kind of write: sends held ciphertext first. 0: continue. Otherwise the result to
+ * return, which may be -1 with errno.
  */
 static ssize_t write_begin(struct tls *tls)
 {
@@ -261,8 +263,8 @@ static ssize_t write_begin(struct tls *tls)
 }
 
 /*
- * Ends a write: n bytes were encrypted. They count as sent when the socket has them. After the last
- * ones of a connection its end is said at once, and all that waits for the FIN.
+ * Ends a write of n encrypted bytes. They count as sent when the socket has accepted them. After
+ * the last bytes of a connection close_notify follows at once, and all of it waits for the FIN.
  */
 static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
 {
@@ -301,7 +303,7 @@ static ssize_t tls_writev(struct conn *conn, const struct iovec *iov, int count,
     return write_end(tls, n, more_follows);
 }
 
-/* What is read of a file to be encrypted. */
+/* Bytes of a file that are to be encrypted. */
 static char file_bytes[RECORDS_PER_SEND * TLS_RECORD_MAX];
 
 static ssize_t tls_sendfile(struct conn *conn, int fd, off_t offset, size_t size)
@@ -330,7 +332,7 @@ static ssize_t tls_sendfile(struct conn *conn, int fd, off_t offset, size_t size
 }
 
 #if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
-/* The kernel encrypts what it sends, if it took the keys over. */
+/* The kernel encrypts if it has the keys. */
 static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t size)
 {
     struct tls *tls = tls_of(conn);
@@ -357,7 +359,7 @@ static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t
 }
 #endif
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 static void tls_end(struct conn *conn)
 {
@@ -377,7 +379,7 @@ void tls_state_free(struct tls *tls)
 {
     if (tls->ssl != NULL) {
         if (!tls->is_failed) {
-            /* So that a session may be resumed although its connection just broke off. */
+            /* So that the session can be resumed even if its connection just broke. */
             SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         }
         SSL_free(tls->ssl);
@@ -418,7 +420,7 @@ static void tls_drain(struct conn *conn)
         return;
     }
     if (tls->out == NULL || tls->is_held_back || conn->out != NULL) {
-        return; /* the queue goes first through tls_writev */
+        return; /* the queue is sent first, by tls_writev */
     }
     if (!tls_send_held(tls, false)) {
         if (tls->io_error != 0) {
@@ -465,8 +467,8 @@ const struct conn_transport tls_transport_ktls = {
 
 /* ---- the handshake ---- */
 
-/* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 = as
- * the usual handshake, which continues, -1 = see SSL_get_error. */
+/* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 =
+ * the normal handshake continues, -1 = see SSL_get_error. */
 static int step_early(struct tls *tls)
 {
     size_t n;
@@ -495,7 +497,7 @@ static int handshake_step(struct tls *tls)
     return SSL_do_handshake(tls->ssl);
 }
 
-/* The handshake did not end: waits, or has failed. */
+/* The handshake is not complete: it waits, or has failed. */
 static enum tls_progress not_done(struct tls *tls, int result)
 {
     struct conn *conn = tls->conn;
@@ -541,7 +543,7 @@ static enum tls_progress step(struct tls *tls)
     }
     enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
     if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
-        /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */
+        /* Tickets of TLS 1.3 are not urgent: they are sent with the first response. */
         if (!tls->uses_ktls && SSL_version(tls->ssl) == TLS1_3_VERSION) {
             tls_hold_back(tls);
         }
@@ -570,7 +572,7 @@ void tls_wake_owner(struct tls *tls)
         tls->way->wake(tls);
         return;
     }
-    /* The owner is called at the next turn: there may be more on the socket. */
+    /* Called at the next turn, since the socket may have more input. */
     conn->is_readable = 1;
     if (!conn_watch(conn)) {
         conn_break(conn, EIO);

@@ -1,4 +1,4 @@
-/* What a connection negotiated, in words: the variables of ngx_http_ssl_module. */
+/* What a connection negotiated, as text: the variables of ngx_http_ssl_module. */
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -24,7 +24,7 @@ static bool give_text(struct arena *arena, const char *text, struct str *out)
     return out->len != 0;
 }
 
-/* Takes the text of a memory BIO, and the BIO. */
+/* Copies the contents of a memory BIO and frees it. */
 static bool give_bio(struct arena *arena, BIO *bio, struct str *out)
 {
     char *data;
@@ -35,7 +35,7 @@ static bool give_bio(struct arena *arena, BIO *bio, struct str *out)
     return true;
 }
 
-/* The client's certificate: the caller's reference; or NULL. */
+/* The client's certificate with a reference for the caller; or NULL. */
 static X509 *peer_of(const struct tls *tls)
 {
     return SSL_get1_peer_certificate(tls->ssl);
@@ -70,7 +70,7 @@ static bool get_curve(const struct tls *tls, struct arena *arena, struct str *ou
 static bool get_ciphers(const struct tls *tls, struct arena *arena, struct str *out)
 {
     unsigned char *list;
-    size_t size = (size_t) SSL_get0_raw_cipherlist(tls->ssl, NULL); /* bytes of one */
+    size_t size = (size_t) SSL_get0_raw_cipherlist(tls->ssl, NULL); /* bytes of one entry */
     size_t count = (size_t) SSL_get0_raw_cipherlist(tls->ssl, &list) / size;
     struct str *names = arena_array(arena, count * 2 + 1, sizeof(*names));
     size_t used = 0;
@@ -108,7 +108,7 @@ static bool get_curves(const struct tls *tls, struct arena *arena, struct str *o
     return true;
 }
 
-/* Names of TLS 1.3's list (RFC 8446, 4.2.3) for the two bytes that are sent. */
+/* Names of TLS 1.3's list (RFC 8446, 4.2.3) for the two-byte codes. */
 static const struct {
     uint16_t code;
     const char *name;
@@ -164,7 +164,8 @@ static bool get_sigalgs(const struct tls *tls, struct arena *arena, struct str *
 }
 
 #if !TLS_HAS_SIGNATURE_NAMES
-/* Of what older libraries tell, kind and digest, a name is made as the list has it. */
+/* Builds a name in the form of that list from type and digest, which is all that older libraries
+ * report. */
 static bool make_scheme(struct arena *arena, int type, int digest, struct str *out)
 {
     const char *hash = digest == NID_sha256   ? "sha256"
@@ -299,7 +300,7 @@ static struct str ech_status_text(int status)
     }
 }
 
-/* Status, or the outer name (RFC 9849). */
+/* The status, or the outer name (RFC 9849). */
 static bool ech_of(const struct tls *tls, struct arena *arena, bool is_name, struct str *out)
 {
     char *inner = NULL, *outer = NULL;
@@ -348,7 +349,7 @@ static bool get_raw_cert(const struct tls *tls, struct arena *arena, struct str 
     return pem_of(tls, arena, out);
 }
 
-/* For a header field: continuation lines begin with a tab, the last line has no end. */
+/* For a header field: continuation lines begin with a tab, and the last line has no newline. */
 static bool get_cert(const struct tls *tls, struct arena *arena, struct str *out)
 {
     struct str pem;

@@ -1,4 +1,4 @@
-/* ssl_certificate_watch: files of a context that change are taken up without a reload. */
+/* ssl_certificate_watch: loads changed files of a context without a reload. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -11,32 +11,33 @@
 
 #define LOOK_EVERY_MS 1000
 
-/* A file, and how it was when last looked at. */
+/* A file and its stat when last looked at. */
 struct watched_file {
     const char *path;
     struct stat stat;
 };
 
-/* Room for what the thread notes down: it may not ask for more, arenas are the loop's. */
+/* Memory for what the thread allocates: it cannot get more, since arenas belong to the loop. */
 #define LOADING_ROOM (128 * 1024)
 
-/* Of one context. On the heap. */
+/* The files of one context. On the heap. */
 struct tls_watch {
     struct tls_context *context;
-    struct vec files;  /* struct watched_file */
-    bool is_unsettled; /* something changed at the last look: loaded when the next finds it the same
-                        */
-    bool is_loading;   /* the job is with its thread */
-    bool is_orphaned;  /* its context is gone */
+    struct vec files; /* struct watched_file */
+    /* Something changed at the last look: it is loaded when the next look finds no further
+     * change. */
+    bool is_unsettled;
+    bool is_loading;  /* the thread has the job */
+    bool is_orphaned; /* its context was freed */
     struct thread_job job;
-    struct arena arena;        /* of what is being loaded */
-    struct arena current;      /* of what is in use since a change */
-    struct tls_context loaded; /* what the thread made; its ctx NULL: see error */
+    struct arena arena;        /* for what is being loaded */
+    struct arena current;      /* for what has been in use since a change */
+    struct tls_context loaded; /* result of the thread; ctx NULL: see error */
     struct str error;
 };
 
 static struct timer timer;
-static struct thread_pool *pool; /* made when there is something to load */
+static struct thread_pool *pool; /* created when there is something to load */
 static unsigned users;           /* generations that this worker serves */
 static const struct log *watch_log;
 
@@ -45,7 +46,7 @@ static bool look_at_file(struct watched_file *file)
     struct stat st;
 
     if (stat(file->path, &st) == -1) {
-        return false; /* on its way to being replaced, perhaps */
+        return false; /* it may be about to be replaced */
     }
     bool is_changed = st.st_ino != file->stat.st_ino || st.st_size != file->stat.st_size ||
                       st.st_mtim.tv_sec != file->stat.st_mtim.tv_sec ||
@@ -59,7 +60,7 @@ static void add_file(struct tls_watch *watch, struct str name)
     struct arena *arena = watch->context->arena;
 
     if (name.len == 0 || name.data[0] != '/') {
-        return; /* data, or a key that lives elsewhere */
+        return; /* data, or a key that is not in a file */
     }
     struct watched_file *file = vec_add(&watch->files, arena, struct watched_file);
     file->path = arena_cstr(arena, name);
@@ -95,7 +96,7 @@ void tls_watch_init(struct tls_context *context)
     }
 }
 
-/* On a thread: nothing of the context is changed. */
+/* Runs on a thread; does not change the context. */
 static void load_files(struct thread_job *job)
 {
     struct tls_watch *watch = container_of(job, struct tls_watch, job);
@@ -131,7 +132,7 @@ static void take_up(struct tls_watch *watch)
     context->ticket_keys = loaded->ticket_keys;
     context->ticket_key_count = loaded->ticket_key_count;
     loaded->ctx = NULL;
-    tls_ctx_let_go(old); /* connections have references of their own */
+    tls_ctx_let_go(old); /* connections have their own references */
     arena_free(&watch->current);
     watch->current = watch->arena;
     arena_init(&watch->arena);
@@ -170,7 +171,7 @@ static void loaded(struct thread_job *job)
     arena_free(&watch->arena);
 }
 
-/* All that the thread will note down lies in one piece. */
+/* Everything that the thread allocates comes from one block. */
 static void notes_make_room(struct arena *arena)
 {
     char *room = arena_alloc(arena, LOADING_ROOM);
@@ -183,10 +184,10 @@ void tls_watch_free(struct tls_watch *watch)
 {
     if (watch->is_loading) {
         watch->is_orphaned = true;
-        thread_pool_free(pool); /* what it reads is about to go: waits for its end */
+        thread_pool_free(pool); /* waits for the thread, which uses what is about to be freed */
         pool = NULL;
         if (users != 0) {
-            return; /* the loop will tell that it is done */
+            return; /* the loop calls `loaded` when it is done */
         }
     }
     destroy(watch);
@@ -203,7 +204,7 @@ static void look_at_all(struct tls_watch *watch)
         is_changed |= look_at_file(file);
     }
     if (is_changed) {
-        watch->is_unsettled = true; /* the process that writes them may not be done */
+        watch->is_unsettled = true; /* the process that writes the files may not be done */
     } else if (watch->is_unsettled) {
         watch->is_unsettled = false;
         if (pool == NULL) {
