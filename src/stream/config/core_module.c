@@ -1,5 +1,5 @@
-/* ngx_stream_module and ngx_stream_core_module: the blocks of stream, and the rows that no module
- * owns. */
+/* ngx_stream_module and ngx_stream_core_module: the blocks of stream, and the directives of the
+ * core. */
 #include "net/datagram/ids.h"
 #include "server/module.h"
 #include "shared/variables/give.h"
@@ -24,7 +24,8 @@ static bool for_each_module(struct conf *conf, struct stream_main *main, bool is
     return is_good;
 }
 
-/* Before any row of the block: the main structure knows its reading, modules make theirs. */
+/* Runs before any row of the block: sets up the main structure; modules set up theirs in
+ * `begin`. */
 static void stream_prepare(struct conf_scope *scope, void *arg)
 {
     struct conf *conf = scope->conf;
@@ -46,7 +47,7 @@ static bool stream_enter(struct conf_scope *scope, const struct directive *row,
     struct conf_scope *inner = conf_enter(scope, node, IN_STREAM, stream_prepare, NULL);
 
     if (inner == NULL || conf->error_count != 0) {
-        return false; /* what follows stands on settings that are whole */
+        return false; /* what follows needs complete settings */
     }
     struct stream_main *main = stream_main_of(conf);
     stream_hooks_link(conf, main);
@@ -162,7 +163,7 @@ static void server_fresh(void *settings)
     server->tls = NULL;
 }
 
-/* What udp_flow_key comes to. False after conf_error. */
+/* Evaluates udp_flow_key. False after conf_error. */
 static bool flow_key_read(struct conf_scope *scope, struct stream_server *server)
 {
     const struct template *key = server->udp_flow_key;
@@ -243,7 +244,8 @@ static const struct directive_table server_table = {.key = &stream_server_key,
 
 /* ---- modules ---- */
 
-/* When all of the file was read: logs, of the main level where a server has none. */
+/* Runs after the whole file was read: servers without a log of their own get that of the main
+ * level. */
 static bool stream_configured(struct conf *conf, struct generation *generation)
 {
     struct stream_main *main = generation->stream;
@@ -261,7 +263,8 @@ static bool stream_configured(struct conf *conf, struct generation *generation)
         const struct stream_server *server = (*listen)->default_server;
 
         (*listen)->log = (struct log){.sinks = server->error_log, .level = server->error_log_level};
-        (*listen)->address.listener->opening = UINT32_MAX; /* no connection goes over */
+        (*listen)->address.listener->opening =
+            UINT32_MAX; /* no connection is passed to another listener */
     }
     return true;
 }

@@ -29,7 +29,7 @@ const struct module ngx_stream_geo_module = {
     .table = {.rows = geo_rows, .contexts = IN_STREAM},
 };
 
-/* ---- geoip2: variables by databases of MaxMind's format ---- */
+/* ---- geoip2: variables from databases in MaxMind's format ---- */
 
 static bool geoip2_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)

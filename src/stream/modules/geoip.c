@@ -1,4 +1,4 @@
-/* ngx_stream_geoip_module: variables by the client's address, of GeoIP databases of the legacy
+/* ngx_stream_geoip_module: variables by the client's address, from GeoIP databases in the legacy
  * format. */
 #include "server/module.h"
 #include "shared/geo/geoip.h"

@@ -1,4 +1,4 @@
-/* ngx_stream_upstream_hc_module: `health_check` in a server, as nginx Plus has it, and `match`. */
+/* ngx_stream_upstream_hc_module: `health_check` in a server, as in nginx Plus, and `match`. */
 #include "server/module.h"
 #include "shared/health/text.h"
 #include "shared/tls/client.h"
@@ -6,8 +6,8 @@
 #include "stream/session/hooks.h"
 #include "upstream/health.h"
 
-/* What a datagram says that is no word of any protocol: nobody answers, but who is not there
- * refuses it. */
+/* A datagram that belongs to no protocol: no server answers it, but a closed port is reported
+ * (ICMP). */
 #define DATAGRAM_TEXT "nginx health check"
 
 /* A `match` block. */
@@ -26,13 +26,13 @@ struct check_line {
     const struct stream_server *server;
 };
 
-/* Those of one server. */
+/* The lines of one server. */
 struct check_settings {
     struct vec lines; /* struct check_line *; never inherited */
     uint64_t timeout_ms;
 };
 
-/* All of a reading. */
+/* All lines of this reading of the configuration. */
 static struct vec *all_lines(struct conf *conf)
 {
     return conf_state(conf, "stream health_check", sizeof(struct vec));
@@ -173,7 +173,7 @@ static void health_check_fresh(void *settings)
     ((struct check_settings *) settings)->lines = (struct vec){0};
 }
 
-/* ---- when all is read ---- */
+/* ---- after the configuration was read ---- */
 
 static void make_speak(struct conf *conf, struct check_line *line)
 {

@@ -1,11 +1,12 @@
-/* ngx_stream_keyval_module: variables whose values requests change while the service runs. */
+/* ngx_stream_keyval_module: variables whose values can be changed by requests while the service
+ * runs. */
 #include "server/generation.h"
 #include "server/module.h"
 #include "shared/keyval/redis.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
 
-/* ---- values that are fetched from Redis ---- */
+/* ---- values fetched from Redis ---- */
 
 static const char stream_fetches_key;
 

@@ -1,11 +1,11 @@
-/* ngx_stream_limit_conn_module: how many sessions of a key may be under way at one time. */
+/* ngx_stream_limit_conn_module: limits the number of simultaneous sessions of a key. */
 #include "server/module.h"
 #include "shared/limit/conn.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
 
 struct conn_settings {
-    struct vec limits; /* struct conn_limit: all must let a session pass */
+    struct vec limits; /* struct conn_limit: a session has to pass all of them */
     unsigned log_level;
     bool is_dry_run;
 };

@@ -7,7 +7,7 @@
 
 static struct settings_key log_key;
 
-/* ---- values that are laid out in a line without a look at the variables ---- */
+/* ---- values that are written without the variables ---- */
 
 #define STEP(name)                                                                                 \
     static char *name(struct log_line *line, char *at, struct variable_env *env,                   \
@@ -56,13 +56,13 @@ static enum session_step write_all(struct session *session)
 
 /* ---- directives ---- */
 
-/* Copied down with the rest. */
+/* The family, which is copied down to servers with the other settings. */
 static void log_fresh(void *settings)
 {
     ((struct log_settings *) settings)->family = &stream_logs;
 }
 
-/* `off` wins over what stands beside it. */
+/* `off` overrides other access_log lines of the same level. */
 static bool log_finish(struct conf_scope *scope, void *settings)
 {
     struct access_logs *logs = &((struct log_settings *) settings)->logs;

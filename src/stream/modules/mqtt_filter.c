@@ -11,8 +11,8 @@ struct mqtt_settings {
     bool is_on;
     struct buffers buffers;
     uint64_t rewrite_buffer_size;
-    uint64_t most_read, most_written;          /* derived: bytes of CONNECT */
-    struct template *fields[MQTT_FIELD_COUNT]; /* of mqtt_set_connect; NULL: kept */
+    uint64_t most_read, most_written;          /* derived: largest CONNECT in bytes */
+    struct template *fields[MQTT_FIELD_COUNT]; /* of mqtt_set_connect; NULL: unchanged */
 };
 
 static struct settings_key mqtt_key;
@@ -48,7 +48,7 @@ static bool set_fields(struct session *session, const struct mqtt_settings *sett
     return true;
 }
 
-/* What comes after the message stays as it is. */
+/* Replaces the message; the input after it is unchanged. */
 static enum session_step rewrite(struct session *session, const struct mqtt_settings *settings,
                                  struct mqtt_connect *connect)
 {
@@ -66,8 +66,8 @@ static enum session_step rewrite(struct session *session, const struct mqtt_sett
     return SESSION_NEXT;
 }
 
-/* Of preread, after all who look at what the client said itself: auto/modules has them after this
- * module. */
+/* Runs in preread after the modules that look at the client's own input: those are listed after
+ * this module in auto/modules, and later modules run first. */
 static enum session_step filter(struct session *session)
 {
     const struct mqtt_settings *settings = stream_settings(session->server, &mqtt_key);
@@ -75,7 +75,7 @@ static enum session_step filter(struct session *session)
     struct mqtt_connect connect;
 
     if (!session_has_connection(session)) {
-        return SESSION_NEXT; /* of UDP, over which MQTT is not spoken */
+        return SESSION_NEXT; /* UDP, which does not carry MQTT */
     }
     if (input.len == 0) {
         return SESSION_MORE;
@@ -109,7 +109,7 @@ static bool set_connect_apply(struct conf_scope *scope, const struct directive *
                       STR_ARG(node->args[1]));
 }
 
-/* A whole CONNECT is awaited, so there has to be room for it. */
+/* The whole CONNECT is needed, so the preread buffer has to hold it. */
 static bool stream_mqtt_filter_finish(struct conf_scope *scope, void *arg)
 {
     struct mqtt_settings *settings = arg;

@@ -1,14 +1,15 @@
-/* ngx_stream_mqtt_preread_module: who a client of MQTT says it is, without an answer to it. */
+/* ngx_stream_mqtt_preread_module: client id and user name of an MQTT client, read without a
+ * response to it. */
 #include "shared/variables/give.h"
 #include "stream/session/preread.h"
 #include "stream/words/mqtt.h"
 
 static struct settings_key preread_key;
 
-/* What was found out of a session. */
+/* What was read from a session. */
 struct preread {
     struct str clientid, username; /* in the session's arena */
-    bool is_done;                  /* nothing more will be */
+    bool is_done;                  /* nothing more will be read */
     bool is_known;                 /* it is a CONNECT */
 };
 

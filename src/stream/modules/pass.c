@@ -1,21 +1,22 @@
-/* ngx_stream_pass_module: the client's connection goes to another listener of this service, as if
- * it had come there. */
+/* ngx_stream_pass_module: passes the client's connection to another listener of this service, as if
+ * it had connected there. */
 #include "base/parse.h"
 #include "server/module.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
 
-/* From listener to listener, at most. */
+/* A connection is passed on so often, at most. */
 #define PASSES_MOST 10
 
 struct pass_settings {
     struct template *address; /* never inherited */
-    struct addr addr;         /* the address where it has no variables; else len 0 */
+    struct addr addr;         /* the address, if it has no variables; else len 0 */
 };
 
 static struct settings_key pass_key;
 
-/* The listener of this address: its own, or that of all addresses with its port. */
+/* Finds the listener of this address; one with the address itself is preferred to the wildcard with
+ * its port. */
 static struct listener *find_listener(const struct addr *addr)
 {
     struct listener *any = NULL;
@@ -35,7 +36,7 @@ static struct listener *find_listener(const struct addr *addr)
     return any;
 }
 
-/* An address that needs no resolver: IP and port, a port, a path. */
+/* Parses an address that needs no resolver: IP and port, a port, a path. */
 static bool read_address(struct session *session, struct str text, struct addr *out)
 {
     struct str host = text;
@@ -56,7 +57,7 @@ static bool read_address(struct session *session, struct str text, struct addr *
 
 static enum session_step pass_on(struct session *session)
 {
-    static unsigned depth; /* of connections that are being passed on just now */
+    static unsigned depth; /* nested calls: how often the current connection was passed on */
     const struct pass_settings *settings = stream_settings(session->server, &pass_key);
     struct str address = template_text(settings->address, &session->env);
     struct addr addr = settings->addr;
@@ -75,7 +76,7 @@ static enum session_step pass_on(struct session *session)
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }
     if (session->is_secure && session_input(session).len != 0) {
-        /* Preread looked at what came over TLS: as in nginx, that goes nowhere else. */
+        /* The input was read through TLS, for preread. As in nginx, it cannot be passed on. */
         log_error(&session->log, 0, "cannot pass buffered data");
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }

@@ -1,5 +1,5 @@
-/* ngx_stream_realip_module: the client that a trusted proxy in front of us speaks for, by the PROXY
- * protocol. */
+/* ngx_stream_realip_module: the client's address, as a trusted proxy in front of this server
+ * reports it by the PROXY protocol. */
 #include "server/module.h"
 #include "shared/access/forwarded.h"
 #include "shared/variables/give.h"
@@ -8,7 +8,7 @@
 #include "stream/session/session.h"
 
 struct realip_settings {
-    struct forwarded forwarded; /* who is believed */
+    struct forwarded forwarded; /* trusted proxies */
 };
 
 static struct settings_key realip_key;
@@ -41,7 +41,7 @@ static const struct directive realip_rows[] = {
     {0},
 };
 
-/* ---- variables: the other end of the connection ---- */
+/* ---- variables: the address of the connection itself ---- */
 
 static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
                             struct str *out)
@@ -94,8 +94,8 @@ const struct module ngx_stream_realip_module = {
     .hooks = &realip_hooks,
 };
 
-/* ---- ngx_stream_proxy_protocol_vendor_module: what clouds say of the private endpoint that a
- * client came through ---- */
+/* ---- ngx_stream_proxy_protocol_vendor_module: private endpoints of cloud providers, from the
+ * PROXY header ---- */
 
 static bool get_vendor(struct variable_env *env, const struct variable *variable, struct str *out)
 {

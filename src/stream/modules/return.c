@@ -1,9 +1,9 @@
-/* ngx_stream_return_module: a text for the client, and the end. */
+/* ngx_stream_return_module: sends a text to the client and closes. */
 #include "server/module.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
 
-/* The client has to take some of the text in this time. */
+/* The client has to accept some of the text within this time. */
 #define SEND_TIMEOUT_MS 60000
 
 struct return_settings {

@@ -1,4 +1,4 @@
-/* ngx_stream_set_module: variables that a server assigns. */
+/* ngx_stream_set_module: assigns variables in a server. */
 #include "server/module.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
@@ -10,7 +10,7 @@ struct assignment {
 };
 
 struct set_settings {
-    struct vec assignments; /* struct assignment, in the order of lines */
+    struct vec assignments; /* struct assignment, in the order of the lines */
 };
 
 static struct settings_key set_key;
@@ -31,7 +31,7 @@ static enum session_step assign(struct session *session)
     return SESSION_NEXT;
 }
 
-/* Nobody has assigned it: it is empty, as in nginx. */
+/* A variable that was not assigned is empty, as in nginx. */
 static bool get_unset(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     *out = STR("");

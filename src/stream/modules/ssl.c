@@ -9,9 +9,9 @@
 #define ALPN_MAX 255 /* bytes of one name (RFC 7301, 3.1) */
 
 struct ssl_settings {
-    struct tls_server_settings tls; /* first: their rows are given the whole */
+    struct tls_server_settings tls; /* first member, since the shared rows get the whole struct */
     uint64_t handshake_timeout_ms;
-    struct str alpn; /* of ssl_alpn, as TLS has it; empty: none is offered */
+    struct str alpn; /* of ssl_alpn, in wire format; empty: no ALPN */
     bool needs_name; /* ssl_sni_force */
 };
 
@@ -44,7 +44,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
     return tls_server_context(tls_of(session->server), tls_of(session->listen->default_server));
 }
 
-/* Certificates whose names hold variables. */
+/* Loads certificates whose names contain variables. */
 static bool stream_ssl_certify(struct conn *conn, void *arg)
 {
     struct session *session = session_of(conn);

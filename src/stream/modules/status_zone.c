@@ -1,5 +1,5 @@
-/* ngx_stream_status_zone_module: sessions are counted, by `status_zone` and by peer, for `metrics`
- * and `api`. */
+/* ngx_stream_status_zone_module: counts sessions, by `status_zone` and by peer, for `metrics` and
+ * `api`. */
 #include "base/clock.h"
 #include "server/generation.h"
 #include "server/module.h"
@@ -16,7 +16,8 @@ static struct settings_key zone_key;
 
 static bool is_counting; /* this worker counts */
 
-/* Series are found by their names: once for each session, in a cache of those found last. */
+/* The series of a session's server, found by name once for each session; recent results are
+ * cached. */
 static unsigned series_of(const struct session *session)
 {
     const struct zone_settings *settings = stream_settings(session->server, &zone_key);
@@ -67,7 +68,7 @@ static enum session_step count_end(struct session *session)
     return SESSION_NEXT;
 }
 
-/* The http block, which says whether anything is counted, may come after this one. */
+/* The http block, which decides whether anything is counted, may come after this one. */
 static bool is_active(const struct stream_server *server)
 {
     return true;

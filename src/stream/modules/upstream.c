@@ -1,4 +1,4 @@
-/* ngx_stream_upstream_module: groups of servers in stream, and the variables of attempts. */
+/* ngx_stream_upstream_module: upstream groups of stream, and the variables of attempts. */
 #include "net/resolver/resolver.h"
 #include "server/module.h"
 #include "shared/upstream/attempts.h"
@@ -6,7 +6,7 @@
 #include "stream/session/session.h"
 #include "upstream/upstream.h"
 
-/* Groups without a resolver of their own use the one of the stream block. */
+/* Groups without a resolver of their own use that of the stream block. */
 static bool hand_resolver_down(struct conf_scope *scope, void *settings)
 {
     const struct stream_server *server = scope_stream_server(scope);

@@ -1,4 +1,4 @@
-/* From an accepted descriptor to a session. */
+/* From an accepted socket to a session. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@ void session_log_client(const struct session *session, const struct addr *peer)
              STR_ARG(client), STR_ARG(server));
 }
 
-/* The story begins, with or without a header before it. */
+/* Starts the session, with a PROXY header if the address expects one. */
 static void stream_accept_begin(struct session *session)
 {
     struct conn *conn = session->conn;

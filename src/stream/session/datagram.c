@@ -1,5 +1,5 @@
-/* Sessions over flows: a client's first datagram begins one, further ones wait until content takes
- * them. */
+/* Sessions over UDP flows: a client's first datagram begins a session; further ones are queued
+ * until content takes them. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -11,16 +11,16 @@
 #include "server/generation.h"
 #include "stream/session/story.h"
 
-#define FLOW_KEY_MOST 1024u /* bytes of a key that count */
+#define FLOW_KEY_MOST 1024u /* bytes of a key that are used */
 
-/* Datagrams that wait, and the one that is being delivered, which lies in its reader's buffer. */
+/* Queued datagrams, and the one that is being delivered, which is in its reader's buffer. */
 struct datagram_queue {
     struct datagram_list list;
-    struct str passing;        /* the first, while it is delivered; then it is copied */
-    struct wait_point arrived; /* a fiber that waits for one */
-    bool is_taken;             /* passing was taken by the hook that it was given to */
-    bool is_begun;             /* the story has begun */
-    bool is_logged;            /* the log knows that some are dropped */
+    struct str passing;        /* the first, while it is delivered; copied after that */
+    struct wait_point arrived; /* a fiber that waits for a datagram */
+    bool is_taken;             /* the hook that it was given to has taken passing */
+    bool is_begun;             /* the session runs */
+    bool is_logged;            /* dropped datagrams were logged */
 };
 
 static struct datagram_queue *queue_of(struct session *session)
@@ -46,7 +46,7 @@ static void queue_free(struct session *session)
     session->waiting = NULL;
 }
 
-/* More than a session may keep is dropped, as networks do. */
+/* Queues a datagram. More than a session may keep is dropped, as in a network. */
 static void queue_add(struct session *session, struct str datagram)
 {
     struct datagram_queue *queue = queue_of(session);
@@ -112,7 +112,7 @@ void session_take_datagrams(struct session *session)
     if (queue == NULL || session->flow == NULL) {
         return;
     }
-    /* The session, or what it is made of, may be gone after any of them. */
+    /* The session may be freed in each of these calls. */
     struct datagram_flow *flow = session->flow;
     uint32_t life = flow->life;
     struct datagram_list list = queue->list;
@@ -129,9 +129,9 @@ void session_take_datagrams(struct session *session)
     }
 }
 
-/* ---- what the flow tells ---- */
+/* ---- callbacks of the flow ---- */
 
-/* The session's story from its first datagram on. */
+/* Starts the session with its first datagram. */
 static void stream_datagram_begin(struct session *session, struct str datagram)
 {
     struct datagram_flow *flow = session->flow;
@@ -145,7 +145,7 @@ static void stream_datagram_begin(struct session *session, struct str datagram)
     if (flow->life != life || session->waiting == NULL) {
         return;
     }
-    /* It waits: the bytes are needed for longer than they are there. */
+    /* The session waits, and the datagram is needed longer than its reader keeps it. */
     session->waiting->passing = STR_NONE;
     if (!session->waiting->is_taken) {
         queue_add(session, datagram);
@@ -191,7 +191,7 @@ static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
     session_abort(session);
 }
 
-/* The client is elsewhere: may it be there? */
+/* The client's address has changed: may the new one be used? */
 static bool flow_moves(struct datagram_flow *flow)
 {
     struct session *session = flow->user;
@@ -210,7 +210,7 @@ static bool flow_moves(struct datagram_flow *flow)
 static const struct datagram_owner flow_owner = {flow_received, flow_failed, flow_ended,
                                                  flow_moves};
 
-/* ---- what tells clients apart ---- */
+/* ---- the key of a client ---- */
 
 struct str stream_flow_key(struct listener *listener, const struct addr *peer)
 {

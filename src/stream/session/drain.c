@@ -1,13 +1,14 @@
-/* The end of a session whose client has not taken all yet: a connection without a fiber. */
+/* The end of a session whose client has not received everything yet: a connection without a
+ * fiber. */
 #include <errno.h>
 
 #include "base/clock.h"
 #include "stream/session/session.h"
 
-/* What is called while it runs; what the session keeps is in its content. */
+/* State of the wait, in session->content. */
 struct drain {
     uint64_t timeout_ms;
-    uint64_t sent; /* bytes that the socket had taken when the time began */
+    uint64_t sent; /* bytes that the socket had accepted when the timeout began */
 };
 
 static void stream_drain_end(struct session *session)
@@ -22,7 +23,7 @@ static void drained(struct conn *conn)
     }
 }
 
-/* What the client says is no matter any more; that it is gone is. */
+/* Input is ignored; only the end of the connection matters. */
 static void input_came(struct conn *conn)
 {
     if (conn->is_broken) {

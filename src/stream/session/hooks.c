@@ -1,4 +1,4 @@
-/* The hooks of all stream modules, and who of them runs at a server. */
+/* Collects the hooks of all stream modules, and selects those that run in each server. */
 #include "stream/session/hooks.h"
 
 #include "server/module.h"
@@ -23,7 +23,7 @@ void stream_hooks_collect(struct conf *conf, struct stream_main *main)
     }
 }
 
-/* Adds those of a phase that are early, or those that are not. */
+/* Adds the handlers of a phase that are early, or those that are not. */
 static void link_some(struct conf *conf, struct stream_server *server, enum stream_phase phase,
                       bool is_early, struct vec *handlers)
 {

@@ -5,44 +5,43 @@
 #include "net/tls/tls.h"
 #include "stream/session/settings.h"
 
-/* A row: run in a phase. Of one phase, handlers of later modules run first, as in nginx. */
+/* A handler of a phase. Within a phase, handlers of later modules run first, as in nginx. */
 struct session_hook {
     enum stream_phase phase;
-    bool is_early; /* before those of all modules that do not say so */
+    bool is_early; /* runs before the handlers of all modules that are not early */
     session_handler run;
-    /* Servers that need it: those where the setting is set, and for which is_active (may be NULL)
-     * is true. Asked when the configuration is read. */
+    /* The handler runs in servers where the setting is set and is_active (may be NULL) gives true.
+     * Evaluated when the configuration is read. */
     struct settings_condition when;
     bool (*is_active)(const struct stream_server *server);
 };
 
-/* TLS with clients, of the module that has it. */
+/* TLS with clients, implemented by one module. */
 struct stream_handshake {
-    /* As far as the handshake goes now; on the loop's stack, before the first of it has come, too.
-     */
+    /* Runs the handshake as far as possible now; on the loop's stack. Also called before the first
+     * bytes have arrived. */
     enum tls_progress (*go_on)(struct session *session);
     uint64_t (*timeout_ms)(const struct stream_server *server);
-    /* Of an address that is not TLS's from the first byte: can a script begin a handshake in the
-     * middle of a session? */
+    /* For an address without `ssl`: may a script start a handshake in the middle of a session? */
     bool (*is_possible)(const struct session *session);
-    /* After a handshake: is the client's certificate what the server asks for? False is logged. */
+    /* After a handshake: does the client's certificate satisfy the server? False is logged. */
     bool (*accepts_client)(struct session *session);
 };
 
 /* struct module.hooks of a stream module; every member is optional. */
 struct stream_module {
-    const struct variable *variables; /* ended by an empty name */
-    const struct session_hook *hooks; /* ended by a NULL run */
+    const struct variable *variables; /* ends with an empty name */
+    const struct session_hook *hooks; /* ends with a NULL run */
     const struct stream_handshake *handshake;
-    /* Before the rows of the stream block are applied. */
+    /* Called before the rows of the stream block are applied. */
     bool (*begin)(struct conf *conf, struct stream_main *main);
-    /* After the whole block was applied. False after conf_error. */
+    /* Called after the whole block was applied. False after conf_error. */
     bool (*end)(struct conf *conf, struct stream_main *main);
 };
 
-/* Collects the hooks of all stream modules (a NULL-ended list), adds their variables. */
+/* Collects the hooks of all stream modules, and adds their variables. */
 void stream_hooks_collect(struct conf *conf, struct stream_main *main);
-/* Fills the lists of all servers, when all blocks have been read. */
+/* Fills the handler lists of all servers, after all blocks were read. */
 void stream_hooks_link(struct conf *conf, struct stream_main *main);
 
 #endif

@@ -1,16 +1,16 @@
-/* `listen` of stream: addresses, their options, and the servers behind each. */
+/* `listen` of stream: addresses, their options, and the servers of each. */
 #include "stream/session/listen.h"
 
 #include "stream/session/hooks.h"
 #include "stream/session/story.h"
 
-/* What one line says beside its address. */
+/* The parameters of one line. */
 struct listen_line {
-    struct listen_words words; /* options that all protocols have */
+    struct listen_words words; /* parameters that all protocols have */
     bool is_udp;
 };
 
-/* A word. False after conf_error. */
+/* Reads a parameter. False after conf_error. */
 static bool stream_listen_read_word(struct conf_scope *scope, const struct conf_node *node,
                                     const struct stream_main *main, struct str word,
                                     struct listen_line *line)
@@ -44,7 +44,7 @@ static bool stream_listen_read_word(struct conf_scope *scope, const struct conf_
     return conf_error(scope->conf, node, "the invalid \"%.*s\" parameter", STR_ARG(word));
 }
 
-/* Words that mean nothing for datagrams. False after conf_error. */
+/* Rejects parameters that have no meaning for UDP. False after conf_error. */
 static bool suits_udp(struct conf *conf, const struct conf_node *node)
 {
     static const char *const words[] = {"backlog",        "fastopen", "so_keepalive", "ssl",
@@ -99,7 +99,7 @@ static struct stream_listen *new_listen(struct conf *conf, const struct conf_nod
     return listen;
 }
 
-/* One address of a line: a new one, or another server on one that is known. */
+/* Adds one address of a line: a new one, or another server on a known one. */
 static bool add_address(struct conf_scope *scope, const struct conf_node *node,
                         struct stream_server *server, const struct addr *addr,
                         const struct listen_line *line)
@@ -156,7 +156,7 @@ bool stream_listen_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* ---- when all servers are read ---- */
+/* ---- after all servers were read ---- */
 
 static bool finish_one(struct conf *conf, struct stream_listen *listen)
 {

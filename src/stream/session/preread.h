@@ -1,5 +1,5 @@
-/* A module that reads what a client begins with, and knows it as variables: one flag that turns it
- * on. */
+/* A module that reads the first bytes of a client and provides variables from them, with one flag
+ * as its directive. */
 #ifndef STREAM_SESSION_PREREAD_H
 #define STREAM_SESSION_PREREAD_H
 
@@ -8,9 +8,9 @@
 #include "stream/session/session.h"
 
 /*
- * Defines the module SYMBOL with the directive DIRECTIVE: where it is on, LOOK runs in the preread
- * phase, and again when more has come. VARIABLES is a table that ends with an empty name. The file
- * has `static struct settings_key preread_key`.
+ * Defines the module SYMBOL with the directive DIRECTIVE: where that is on, LOOK runs in the
+ * preread phase, and again when more input has arrived. VARIABLES is a table that ends with an
+ * empty name. The file has `static struct settings_key preread_key`.
  */
 #define PREREAD_MODULE(SYMBOL, DIRECTIVE, LOOK, VARIABLES, DOC)                                    \
     struct preread_settings {                                                                      \

@@ -1,4 +1,4 @@
-/* A session: its making, what it knows of its client, its end. */
+/* A session: creation, information about its client, end. */
 #include "stream/session/session.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 const struct subject_kind session_subject = {.name = "session"};
 
-/* Free structs, last in, first out. */
+/* The pool of free structs; last in, first out. */
 struct free_session {
     struct free_session *next;
 };
@@ -45,7 +45,7 @@ static void session_give_back(struct session *session)
     free_sessions = freed;
 }
 
-/* ---- its log lines ---- */
+/* ---- log lines ---- */
 
 static struct str client_text(const struct session *session, char room[ADDR_TEXT_MAX])
 {
@@ -74,9 +74,9 @@ static void stream_session_describe(const struct log *log, struct writer *out)
     }
 }
 
-/* ---- its making ---- */
+/* ---- creation ---- */
 
-/* A bound of its own on what one session may take; the story ends it. */
+/* Called when the arena exceeds session_memory_limit; story.c ends the session. */
 static void memory_is_over(struct arena_account *account)
 {
     struct session *session = container_of(account, struct session, memory);
@@ -88,7 +88,7 @@ static void memory_is_over(struct arena_account *account)
     }
 }
 
-/* What a cleared one begins with. */
+/* Initializes a zeroed session. */
 static void session_set_up(struct session *session, const struct stream_listen *listen)
 {
     const struct stream_server *server = listen->default_server;
@@ -143,7 +143,7 @@ struct session *session_of(const struct conn *conn)
     return session != NULL && session->magic == SESSION_MAGIC ? session : NULL;
 }
 
-/* ---- what it knows ---- */
+/* ---- information ---- */
 
 struct str session_input(const struct session *session)
 {
@@ -178,7 +178,7 @@ void session_set_server(struct session *session, const struct stream_server *ser
 bool session_choose_server(struct session *session, struct str name)
 {
     const struct stream_listen *listen = session->listen;
-    /* Groups of an expression are parts of the name. */
+    /* Captures of a regular expression are slices of the name. */
     const struct server_name *found =
         server_names_find(&listen->names, arena_dup(&session->arena, name), &session->env);
 
@@ -258,7 +258,7 @@ uint64_t session_number(const struct session *session)
     return session->log.connection;
 }
 
-/* ---- its end ---- */
+/* ---- the end ---- */
 
 static void run_log(struct session *session)
 {
@@ -269,7 +269,7 @@ static void run_log(struct session *session)
     }
 }
 
-/* Frees all but the connection, which is given. */
+/* Frees everything but the connection, and gives that. */
 static struct conn *dismantle(struct session *session)
 {
     const struct stream_listen *listen = session->listen;
@@ -309,7 +309,7 @@ void session_end(struct session *session, unsigned status)
     }
 }
 
-/* ---- settings of a reading ---- */
+/* ---- settings ---- */
 
 struct settings_key stream_main_key;
 struct settings_key stream_server_key;

@@ -1,5 +1,5 @@
-/* What a configuration says about stream: the main level, servers, and the addresses they listen
- * on. Implemented in session.c. */
+/* The configuration of stream: the main level, servers, and the addresses that they listen on.
+ * Implemented in session.c. */
 #ifndef STREAM_SESSION_SETTINGS_H
 #define STREAM_SESSION_SETTINGS_H
 
@@ -21,93 +21,93 @@ struct tls_hooks;
 struct tls_client_settings;
 struct upstream_group;
 
-/* What a handler says; never a status, which is in session->status. */
+/* The result of a handler; the status is in session->status. */
 enum session_step {
-    SESSION_NEXT,  /* the next handler, and after the last one the next phase */
-    SESSION_SKIP,  /* nobody else of this phase is asked */
-    SESSION_MORE,  /* of preread: more of the client's input is needed; it is asked again then */
-    SESSION_ENDED, /* the session is over; status says how */
-    SESSION_LEFT,  /* of content: it continues without a fiber; its owner ends it by session_end */
+    SESSION_NEXT,  /* continue with the next handler, and after the last one with the next phase */
+    SESSION_SKIP,  /* skip the other handlers of this phase */
+    SESSION_MORE,  /* preread only: more input is needed; the handler is called again then */
+    SESSION_ENDED, /* the session is over; see status */
+    SESSION_LEFT,  /* content only: continues without a fiber; its holder ends it by session_end */
 };
 typedef enum session_step (*session_handler)(struct session *session);
 
-/* Phases in which modules may have handlers, in order. Those before preread do not wait for the
- * client. */
+/* The phases of modules' handlers, in order. Those before preread do not wait for the client. */
 enum stream_phase {
-    STREAM_POST_ACCEPT, /* who the client is */
-    STREAM_PREACCESS,   /* how many there may be */
-    STREAM_ACCESS,      /* who is let in */
-    STREAM_SECURE,  /* after the TLS handshake, where the address has one: is its outcome good? */
-    STREAM_PREREAD, /* looks at what the client said first; session->preread */
-    STREAM_LOG,     /* the session is over */
+    STREAM_POST_ACCEPT, /* determine the client's address */
+    STREAM_PREACCESS,   /* limits */
+    STREAM_ACCESS,      /* access control */
+    STREAM_SECURE,      /* after the TLS handshake, if the address has one: check its result */
+    STREAM_PREREAD,     /* look at the client's first bytes (session_input) */
+    STREAM_LOG,         /* after the session */
     STREAM_PHASE_COUNT
 };
 
-/* A list of functions, made when the configuration is read, walked for each session. */
+/* A list of handlers, built when the configuration is read and run for each session. */
 struct session_handlers {
     session_handler *items; /* in the order in which they are called */
     unsigned count;         /* of items */
 };
 
-/* ngx_stream_core_module, stream level alone. */
+/* ngx_stream_core_module, stream level only. */
 extern struct settings_key stream_main_key;
 struct stream_main {
     struct vec servers;                       /* struct stream_server *, in order */
-    struct variable_set variables;            /* all that are known */
+    struct variable_set variables;            /* all known variables */
     struct vec listens;                       /* struct stream_listen * */
     struct vec hooks;                         /* const struct stream_module *, of all modules */
-    const struct stream_handshake *handshake; /* of TLS; NULL: no module has it */
+    const struct stream_handshake *handshake; /* TLS; NULL: no module implements it */
     struct generation *generation;            /* of this reading */
     struct str hostname;                      /* of the machine, lower case */
-    int64_t server_names_hash_bucket_size, server_names_hash_max_size; /* understood */
-    int64_t variables_hash_bucket_size, variables_hash_max_size;       /* understood */
+    int64_t server_names_hash_bucket_size, server_names_hash_max_size; /* accepted and ignored */
+    int64_t variables_hash_bucket_size, variables_hash_max_size;       /* accepted and ignored */
 };
 
 /* ngx_stream_core_module, server level. A member without a comment is the value of the directive of
- * its name. */
+ * that name. */
 extern struct settings_key stream_server_key;
 struct stream_server {
     struct vec names;             /* struct server_name: as written, in order */
     struct str name;              /* the first, for $server_name */
     void **settings;              /* by table index: every module's settings */
     const struct conf_node *node; /* the block */
-    struct stream_main *main;     /* above it */
-    struct vec listens;           /* struct stream_listen * it is on */
-    bool has_listen;              /* a `listen` line was written */
+    struct stream_main *main;     /* of the stream block */
+    struct vec listens;           /* struct stream_listen *: its addresses */
+    bool has_listen;              /* it has a `listen` line */
     bool tcp_nodelay;
     uint64_t preread_buffer_size;
     uint64_t preread_timeout_ms;
     uint64_t proxy_protocol_timeout_ms;
-    int64_t max_self_hops;         /* how often a session may come from this service itself */
+    /* How many times a session may have passed through this service. */
+    int64_t max_self_hops;
     uint64_t session_memory_limit; /* bytes of its arena; 0 = none */
     struct template *udp_flow_key;
-    unsigned flow_ids;                  /* ids that the key names; enum datagram_ids */
+    unsigned flow_ids;                  /* enum datagram_ids, by the key */
     struct resolver_settings *resolver; /* or NULL */
     uint64_t resolver_timeout_ms;
-    struct log_sink *error_log;     /* main's, when it has none of its own */
-    enum log_level error_log_level; /* derived: the least important that any sink takes */
-    session_handler content;        /* of proxy_pass, return, pass: set by their rows */
-    /* Scripts in handshakes with backends, for this session; of a module, or NULL. */
+    struct log_sink *error_log;     /* the main level's, if it has none of its own */
+    enum log_level error_log_level; /* derived: the lowest level of all sinks */
+    session_handler content;        /* set by the rows of proxy_pass, return, pass */
+    /* Scripts for the handshake of this session with a backend; set by a module, or NULL. */
     const struct tls_client_hooks *(*backend_hooks)(struct session *session);
-    /* Where content passes sessions on to, for health_check; NULL: nowhere, or that is known for
-     * each session only … */
+    /* The group that content passes sessions to, for health_check; NULL: there is none, or it
+     * differs by session. */
     struct upstream_group *group;
-    const struct tls_client_settings *tls; /* settings of TLS to that group; NULL: plain */
-    struct session_handlers phases[STREAM_PHASE_COUNT]; /* what this server really runs */
+    const struct tls_client_settings *tls; /* TLS settings for that group; NULL: plain */
+    struct session_handlers phases[STREAM_PHASE_COUNT]; /* the handlers that run in this server */
 };
 
-/* An address, and the servers behind it: hangs on struct listener.user. */
+/* An address and its servers: listener->user. */
 struct stream_listen {
-    struct listen_address address;        /* first: what all protocols have of one */
-    struct stream_server *default_server; /* for names that nobody has */
+    struct listen_address address;        /* first member; common to all protocols */
+    struct stream_server *default_server; /* for names that no server has */
     struct vec servers;                   /* struct stream_server *: in order */
     struct server_names names;            /* of all of them */
     bool is_udp;
-    const struct tls_hooks *tls_hooks; /* scripts that are asked in its handshakes; or NULL */
-    struct log log; /* for lines about connections without a session: the default server's */
+    const struct tls_hooks *tls_hooks; /* scripts of its handshakes; or NULL */
+    struct log log;                    /* for connections without a session: the default server's */
 };
 
-/* Main of the reading; NULL where there is no stream block. */
+/* The main settings of this reading; NULL without a stream block. */
 struct stream_main *stream_main_of(struct conf *conf);
 
 static inline struct stream_server *scope_stream_server(const struct conf_scope *scope)
@@ -115,7 +115,7 @@ static inline struct stream_server *scope_stream_server(const struct conf_scope 
     return conf_settings(scope, &stream_server_key);
 }
 
-/* What a module's table says for a server. */
+/* A module's settings in a server. */
 static inline void *stream_settings(const struct stream_server *server,
                                     const struct settings_key *key)
 {

@@ -1,4 +1,4 @@
-/* The stages of a session: whom the loop tells, and what it waits for without a fiber. */
+/* The stages of a session: the callbacks of the loop, and waiting without a fiber. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ static void client_timed_out(struct conn *conn);
 static void preread_timed_out(struct conn *conn);
 
 static const struct {
-    const char *action;      /* what log lines say that the session is doing; or NULL */
-    struct conn_owner owner; /* what the loop tells */
+    const char *action;      /* what the session does, for log lines; or NULL */
+    struct conn_owner owner; /* callbacks of the loop */
 } stages[] = {
     [SESSION_PROXY_HEADER] = {"reading PROXY protocol",
                               {.input = proxy_header_input, .timed_out = client_timed_out}},
@@ -107,7 +107,7 @@ static void proxy_header_input(struct conn *conn)
     session_end(session, SESSION_BAD_REQUEST);
 }
 
-/* The client took too long, in a stage in which that is answered. */
+/* The client took too long in a stage where that is logged. */
 static void client_timed_out(struct conn *conn)
 {
     struct session *session = conn->user;
@@ -148,7 +148,7 @@ static void preread_input(struct conn *conn)
     session_go_on(conn->user);
 }
 
-/* It has said too little for preread, and goes without a word. */
+/* The client sent too little for preread: ends without a log message. */
 static void preread_timed_out(struct conn *conn)
 {
     session_end(conn->user, SESSION_OK);
@@ -180,7 +180,7 @@ void session_release_input(struct session *session)
     }
 }
 
-/* ---- the worker goes ---- */
+/* ---- the end of the worker ---- */
 
 static void abort_one(struct conn *conn, void *arg)
 {

@@ -1,4 +1,4 @@
-/* The story of a session, from its first handler to its content; on a fiber. */
+/* How a session runs, from its first handler to its content, on a fiber. */
 #include "stream/session/story.h"
 
 #include <errno.h>
@@ -6,10 +6,11 @@
 #include "base/clock.h"
 #include "server/generation.h"
 
-/* A fresh buffer for what preread looks at. */
+/* First size of the buffer for preread. */
 #define FIRST_BUFFER 4096
 
-/* Asks the handlers of a phase in turn, from where it was left, until one has something to say. */
+/* Runs the handlers of a phase in turn, from next_handler on, until one does not give
+ * SESSION_NEXT. */
 static enum session_step pass(struct session *session, enum stream_phase phase)
 {
     for (;;) {
@@ -25,7 +26,7 @@ static enum session_step pass(struct session *session, enum stream_phase phase)
             return session_fail(session, SESSION_INTERNAL_ERROR);
         }
         if (step == SESSION_NEXT) {
-            /* Another server has taken it: those of its own look again, or for the first time. */
+            /* If the server has changed, the handlers of the new one run from the first on. */
             session->next_handler =
                 session->server == server ? (uint8_t) (session->next_handler + 1) : 0;
             continue;
@@ -51,7 +52,7 @@ bool session_is_let_in(struct session *session)
     return is_let_in;
 }
 
-/* More of the client's first words. NEXT: some have come; MORE: they are awaited. */
+/* Reads more of the client's first bytes. NEXT: some have arrived; MORE: wait for them. */
 static enum session_step read_more(struct session *session)
 {
     struct conn *conn = session->conn;
@@ -69,7 +70,7 @@ static enum session_step read_more(struct session *session)
                                                     : SESSION_MORE;
 }
 
-/* What the client says first, looked at by those who want it. */
+/* Runs the preread phase, and reads input for it. */
 static enum session_step preread(struct session *session)
 {
     for (;;) {
@@ -78,7 +79,7 @@ static enum session_step preread(struct session *session)
         if (step == SESSION_MORE) {
             step = session->conn != NULL
                        ? read_more(session)
-                       : SESSION_SKIP; /* one datagram is all: it is passed on as it is */
+                       : SESSION_SKIP; /* a datagram is complete: continue with it */
             if (step == SESSION_SKIP) {
                 session->next_handler = 0;
                 return SESSION_NEXT;
@@ -91,7 +92,7 @@ static enum session_step preread(struct session *session)
     }
 }
 
-/* The session from its stage on. MORE: it waits for the client, without a fiber. MAY WAIT. */
+/* Runs the session from its stage on. MORE: it waits for the client, without a fiber. MAY WAIT. */
 static enum session_step live(struct session *session)
 {
     static const enum stream_phase beginning[] = {STREAM_POST_ACCEPT, STREAM_PREACCESS,
@@ -127,10 +128,10 @@ static enum session_step live(struct session *session)
     if (step == SESSION_ENDED && session->is_over_memory) {
         session->status = SESSION_INTERNAL_ERROR;
     }
-    return step; /* with SESSION_LEFT it may be gone */
+    return step; /* after SESSION_LEFT it may be freed */
 }
 
-/* What a fiber is started for; read before it waits. */
+/* The argument of a fiber; read before the fiber waits. */
 struct work {
     struct session *session;
     session_handler handler;
@@ -145,7 +146,7 @@ static void stream_story_run(void *arg)
     enum session_step step = work.handler(session);
     fiber_set_subject(NULL);
     if (step == SESSION_LEFT) {
-        return; /* it may be gone */
+        return; /* it may be freed */
     }
     session->fiber = NULL;
     if (step == SESSION_MORE) {
@@ -168,7 +169,7 @@ static void stream_story_begin(struct session *session, session_handler handler)
     }
     switch (fiber_start(stream_story_run, &work, &fiber)) {
     case FIBER_ENDED:
-        break; /* the session may be gone */
+        break; /* the session may be freed */
     case FIBER_WAITING:
         session->fiber = fiber;
         break;

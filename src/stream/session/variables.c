@@ -7,7 +7,7 @@
 #define GETTER(name)                                                                               \
     static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
 
-/* ---- the two ends ---- */
+/* ---- client and server ---- */
 
 void variable_session_client(struct variable_env *env, struct addr *out)
 {

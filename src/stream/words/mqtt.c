@@ -1,4 +1,4 @@
-/* Reads CONNECT of MQTT, and rewrites it. */
+/* Parses and rewrites the CONNECT packet of MQTT. */
 #include "stream/words/mqtt.h"
 
 enum {
@@ -12,11 +12,11 @@ enum {
 
 /* ---- slices of the wire */
 
-/* What is left of the message. */
+/* The part of the message that is not parsed yet. */
 struct reader {
-    struct str rest;         /* that has come */
-    size_t left;             /* bytes that are still to come */
-    enum mqtt_result result; /* DONE as long as everything asked for was there */
+    struct str rest;         /* what has arrived of it */
+    size_t left;             /* its size, with bytes that have not arrived yet */
+    enum mqtt_result result; /* DONE while all bytes needed were there */
 };
 
 static bool stop(struct reader *reader, enum mqtt_result why)
@@ -69,7 +69,7 @@ static bool take_varint(struct reader *reader, size_t *out)
     return stop(reader, MQTT_NONE);
 }
 
-/* The length of a text. */
+/* Reads the length of a string. */
 static bool take_size(struct reader *reader, unsigned *out)
 {
     unsigned high, low;
@@ -196,7 +196,7 @@ enum mqtt_result mqtt_connect_read(struct str input, struct mqtt_connect *out)
     return reader.result;
 }
 
-/* ---- changed, and written */
+/* ---- changing and writing */
 
 void mqtt_connect_set(struct mqtt_connect *connect, enum mqtt_field field, struct str value)
 {
@@ -210,7 +210,7 @@ void mqtt_connect_set(struct mqtt_connect *connect, enum mqtt_field field, struc
     if (value.len != 0) {
         connect->flags |= flags[field];
         if (connect->level < 5) {
-            connect->flags |= MQTT_HAS_USERNAME; /* there is no password without */
+            connect->flags |= MQTT_HAS_USERNAME; /* before 5.0 a password needs a user name */
         }
         return;
     }
@@ -227,7 +227,7 @@ static bool has_field(const struct mqtt_connect *connect, enum mqtt_field field)
            (connect->flags & (field == MQTT_USERNAME ? MQTT_HAS_USERNAME : MQTT_HAS_PASSWORD)) != 0;
 }
 
-/* Bytes after the head. */
+/* Bytes after the fixed header. */
 static size_t body_size(const struct mqtt_connect *connect)
 {
     size_t size = connect->protocol.len + 1 + connect->settings.len + connect->will.len;

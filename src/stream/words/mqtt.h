@@ -1,5 +1,5 @@
-/* CONNECT, the first message of a client of MQTT (MQTT 3.1.1, 3.1; MQTT 5.0, 3.1): read, changed,
- * written. */
+/* CONNECT, the first packet of an MQTT client (MQTT 3.1.1, 3.1; MQTT 5.0, 3.1): parsing, changing,
+ * writing. */
 #ifndef STREAM_WORDS_MQTT_H
 #define STREAM_WORDS_MQTT_H
 
@@ -8,54 +8,54 @@
 
 #include "base/str.h"
 
-/* Bytes that a text of the message has at most, and a message. */
+/* The largest string in a packet, and the largest packet, in bytes. */
 #define MQTT_TEXT_MAX 65535u
 #define MQTT_MESSAGE_MAX 268435455u
 
-/* Flags of CONNECT that say what its payload has. */
+/* Flags of CONNECT for the fields of its payload. */
 enum mqtt_flag {
     MQTT_HAS_WILL = 0x04,
     MQTT_HAS_PASSWORD = 0x40,
     MQTT_HAS_USERNAME = 0x80,
 };
 
-/* What of it may be changed. */
+/* The fields that can be changed. */
 enum mqtt_field { MQTT_CLIENTID, MQTT_USERNAME, MQTT_PASSWORD, MQTT_FIELD_COUNT };
 
-/* A CONNECT in its parts, which are slices of the input, in the order in which they stand there. */
+/* The parts of a CONNECT, as slices of the input, in the order of the packet. */
 struct mqtt_connect {
-    size_t size;                         /* of the message, its head included; 0 = not known yet */
-    struct str protocol;                 /* name and level, as they came */
+    size_t size;                         /* of the packet with its fixed header; 0 = unknown yet */
+    struct str protocol;                 /* name and level, unchanged */
     unsigned level;                      /* 3 is 3.1, 4 is 3.1.1, 5 is 5.0 */
-    unsigned flags;                      /* enum mqtt_flag, and those that are kept as they came */
-    struct str settings;                 /* keep alive, and of 5.0 the properties, as they came */
-    struct str will;                     /* as it came; with MQTT_HAS_WILL */
-    struct str fields[MQTT_FIELD_COUNT]; /* those of which the flags tell, and the client id */
+    unsigned flags;                      /* enum mqtt_flag, and other flags, which are kept */
+    struct str settings;                 /* keep alive, and properties of 5.0, unchanged */
+    struct str will;                     /* unchanged; with MQTT_HAS_WILL */
+    struct str fields[MQTT_FIELD_COUNT]; /* the client id, and those that the flags announce */
     bool has_names;                      /* the client id and the user name are known, or absent */
 };
 
 enum mqtt_result {
-    MQTT_MORE, /* it is not whole */
+    MQTT_MORE, /* the packet is not complete */
     MQTT_DONE, /* everything is known */
-    MQTT_NONE, /* this is no CONNECT of a version that is known, or a broken one */
+    MQTT_NONE, /* not a CONNECT of a known version, or malformed */
 };
 
 /*
- * Looks at all that has come so far, and says what is known of it. `size`, and both names with
- * `has_names`, are known before the message is whole.
+ * Parses all input so far. `size`, and both names with `has_names`, are known before the packet is
+ * complete.
  */
 enum mqtt_result mqtt_connect_read(struct str input, struct mqtt_connect *out);
 
 /*
- * Gives a field this value, of at most MQTT_TEXT_MAX bytes, which has to stay. An empty user name
- * or password is none; without a user name there is no password but one that is given later.
- * Before 5.0 that comes with an empty user name.
+ * Sets a field to a value of at most MQTT_TEXT_MAX bytes, which must stay valid. An empty user name
+ * or password removes the field. Removing the user name also removes the password; setting a
+ * password after that is allowed. Before 5.0 it comes with an empty user name.
  */
 void mqtt_connect_set(struct mqtt_connect *connect, enum mqtt_field field, struct str value);
 
-/* Bytes of the message as it is now; it may be written if these are MQTT_MESSAGE_MAX at most. */
+/* Bytes of the packet with its changes; it may be written if they are at most MQTT_MESSAGE_MAX. */
 size_t mqtt_connect_size(const struct mqtt_connect *connect);
-/* Writes so many. */
+/* Writes the packet; `at` has mqtt_connect_size bytes. */
 void mqtt_connect_write(const struct mqtt_connect *connect, char *at);
 
 #endif

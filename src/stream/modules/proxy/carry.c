@@ -1,5 +1,5 @@
-/* A session and its backend are connected: bytes go both ways, without a fiber, until one of them
- * ends. */
+/* A session and its connected backend: bytes are relayed both ways, without a fiber, until one of
+ * them ends. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static struct proxying *proxying_of(const struct session *session)
     return session->content;
 }
 
-/* ---- what is known of it ---- */
+/* ---- counts and log lines ---- */
 
 /* Bytes from and to the backend so far. */
 static void count_backend(const struct proxying *proxying, uint64_t *received, uint64_t *sent)
@@ -26,8 +26,8 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
     *sent = proxying->connection != NULL ? proxying->connection->conn->sent : 0;
 }
 
-/* Those that were passed on, with what was read ahead of the relay (preread, what came with the
- * PROXY protocol). */
+/* Bytes that were passed on, including those read before the relay (by preread, or together with
+ * the PROXY header). */
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);
@@ -69,14 +69,14 @@ void proxy_describe(const struct session *session, struct writer *out)
     describe_bytes(session, out);
 }
 
-/* ---- its end ---- */
+/* ---- the end ---- */
 
 void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
 {
     struct session *session = proxying->session;
 
     if (session->attempts.items == &proxying->first) {
-        /* The log is yet to come, when the peer may be gone. */
+        /* The log phase comes later, when the peer may be gone. */
         struct attempt *kept = arena_alloc(&session->arena, sizeof(*kept));
 
         *kept = proxying->first;
@@ -100,7 +100,7 @@ void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
     free(proxying);
 }
 
-/* "client disconnected, bytes from/to client:…": without a context, as nginx has it. */
+/* Logs "client disconnected, bytes from/to client:…" without a context, as nginx does. */
 static void log_disconnected(const struct session *session, const char *who)
 {
     struct log log = session->log;
@@ -116,7 +116,7 @@ static void log_disconnected(const struct session *session, const char *who)
     log_info(&log, 0, "%s disconnected%.*s", who, (int) (writer.at - bytes), bytes);
 }
 
-/* The session is over: what it came to is noted, the log is written. */
+/* The session is over: records its results, then the log phase runs. */
 static void stream_proxy_carry_finish(struct proxying *proxying, unsigned status)
 {
     struct session *session = proxying->session;
@@ -161,7 +161,7 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
     case RELAY_CLOSED:
         log_disconnected(session, is_client ? "client" : "upstream");
         break;
-    case RELAY_STALLED: /* nobody has a time of its own here */
+    case RELAY_STALLED: /* not used here: no side has stall_timeout_ms */
     case RELAY_TIMED_OUT:
         log_info(&session->log, ETIMEDOUT, "connection timed out");
         break;
@@ -210,7 +210,7 @@ static void moves(struct conn *conn)
     move_on(proxying_of(conn->user));
 }
 
-/* Of the backend: balancers hear when it begins to answer. */
+/* For the backend: informs balancers of the first bytes of its answer. */
 static void answers(struct conn *conn)
 {
     struct proxying *proxying = proxying_of(conn->user);
@@ -276,6 +276,6 @@ enum session_step proxy_carry(struct proxying *proxying)
     backend->user = session;
     backend->log = &session->log;
     enum session_step step = session_carry(session, &proxy_holder);
-    relay_start(&proxying->relay); /* the session may be over, and gone */
+    relay_start(&proxying->relay); /* the session may be over and freed after this */
     return step;
 }

@@ -1,4 +1,5 @@
-/* From a session to a connected backend: the target, peer after peer, TLS and the PROXY header. */
+/* From a session to a connected backend: the target, attempts with peers, TLS and the PROXY
+ * header. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,11 +17,11 @@
 #include "upstream/peer.h"
 
 #define ALPN_MAX 255     /* bytes of one name (RFC 7301, 3.1) */
-#define FIRST_WORDS 4096 /* bytes of the client that may go with the connect */
+#define FIRST_WORDS 4096 /* bytes of the client that may be sent with the connect */
 
 /* ---- the target ---- */
 
-/* NULL: the session's status says why. MAY WAIT. */
+/* Finds the group of the target. NULL: the session's status has the reason. MAY WAIT. */
 static struct upstream_group *find_group(struct session *session,
                                          const struct proxy_settings *settings, struct str *name)
 {
@@ -54,7 +55,7 @@ static struct upstream_group *find_group(struct session *session,
 
 /* ---- one peer ---- */
 
-/* Most sessions have one attempt: it takes nothing of the arena, and its name is the peer's. */
+/* Most sessions have one attempt: it needs no memory of the arena, and shares the peer's name. */
 static void attempt_begin(struct proxying *proxying, struct str name)
 {
     struct session *session = proxying->session;
@@ -75,7 +76,8 @@ static void attempt_begin(struct proxying *proxying, struct str name)
     proxying->attempt->is_at_run_time = group->is_at_run_time;
     proxying->attempt->group = group->is_at_run_time ? STR("") : group->name;
     if (metrics_is_on) {
-        bool is_chosen = group->is_at_run_time; /* by a client, maybe: such are counted together */
+        /* The target may be chosen by a client: such attempts are counted together. */
+        bool is_chosen = group->is_at_run_time;
         proxying->attempt->series =
             1 + metrics_begin_peer(SERIES_STREAM_PEER,
                                    is_chosen ? STR("") : upstream_shown_name(group),
@@ -103,8 +105,8 @@ struct str proxy_header(struct session *session, unsigned version)
     return (struct str){at, size};
 }
 
-/* The names of proxy_ssl_alpn as TLS has them; empty ones, and longer ones than TLS takes, are left
- * out. */
+/* The names of proxy_ssl_alpn in TLS wire format; empty ones, and those longer than TLS allows, are
+ * left out. */
 static struct str alpn_of(struct session *session, const struct proxy_settings *settings)
 {
     struct str wire = STR_NONE;
@@ -121,7 +123,7 @@ static struct str alpn_of(struct session *session, const struct proxy_settings *
     return wire;
 }
 
-/* What of a connection's options needs memory while it is opened. */
+/* Memory for options of a connection while it is opened. */
 struct upstream_connection_way {
     struct addr local;
     struct upstream_connection_tls tls;
@@ -146,7 +148,7 @@ static void choose_way(struct proxying *proxying, struct str target,
     if (settings->ssl && !session->listen->is_udp) {
         tls_client_link(&settings->tls, &session->env, target, alpn_of(session, settings),
                         &way->tls);
-        /* Sessions of TLS are resumed within a group. */
+        /* TLS sessions are resumed within a group. */
         if (decision != NULL && decision->host.len != 0) {
             way->tls.options.name = decision->host;
             way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
@@ -159,14 +161,15 @@ static void choose_way(struct proxying *proxying, struct str target,
         if (settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
             way->tls.preface = proxy_header(session, settings->proxy_protocol);
         }
-        way->tls.timeout_is_info = true; /* as with nginx, whose stream says nothing at all */
+        way->tls.timeout_is_info = true; /* as in nginx, whose stream module logs nothing */
         options->tls = &way->tls;
     }
 }
 
-/* ---- circles ---- */
+/* ---- loops ---- */
 
-/* How often the session came from this service itself, if the backend may be that, too. */
+/* How many times the session has passed through this service, if the backend may be this service,
+ * too. */
 static unsigned hops_of(const struct proxying *proxying)
 {
     const struct session *session = proxying->session;
@@ -184,7 +187,7 @@ static unsigned hops_of(const struct proxying *proxying)
     return own_hops_at(&local, &peer);
 }
 
-/* More than it may? Logged. */
+/* Is that more than allowed? Logged. */
 static bool came_round(const struct proxying *proxying, unsigned hops)
 {
     const struct session *session = proxying->session;
@@ -201,8 +204,9 @@ static bool came_round(const struct proxying *proxying, unsigned hops)
 }
 
 /*
- * A client who says nothing may be accepted before the worker that connected has noted it; by now
- * that is done. Gives whether the session may go on.
+ * Checks the hops again after connecting: a client that sends nothing may have been accepted before
+ * the worker that connected had recorded the connection. By now it has. Gives whether the session
+ * may continue.
  */
 static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
 {
@@ -215,8 +219,8 @@ static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
 }
 
 /*
- * What the backend hears first: the PROXY header, or what the client has said by now, unless a rate
- * may hold that back.
+ * The first bytes for the backend: the PROXY header, or what the client has sent so far, unless a
+ * rate limit may hold that back.
  */
 static struct str first_words(struct proxying *proxying)
 {
@@ -235,7 +239,7 @@ static struct str first_words(struct proxying *proxying)
     return str_head(session_input(session), (size_t) settings->buffer_size);
 }
 
-/* A connection to the peer that was picked. MAY WAIT. */
+/* Connects to the picked peer. MAY WAIT. */
 static enum upstream_connect_result connect_peer(struct proxying *proxying, struct str target)
 {
     const struct proxy_settings *settings = proxying->settings;
@@ -275,7 +279,7 @@ static enum upstream_connect_result connect_peer(struct proxying *proxying, stru
     return result;
 }
 
-/* ---- peer after peer ---- */
+/* ---- attempts with further peers ---- */
 
 bool proxy_may_try_next(const struct proxying *proxying)
 {
@@ -289,8 +293,8 @@ bool proxy_may_try_next(const struct proxying *proxying)
            upstream_pick_has_next(&proxying->pick);
 }
 
-/* What the group's balancer, which is a program, says of the attempt that comes: a session has one
- * time for both ways. */
+/* Applies the decision of the group's balancer (a script) for the next attempt. A session has one
+ * timeout for both directions. */
 static void take_decision(struct proxying *proxying)
 {
     const struct balancer_decision *decision = proxying->pick.decision;
@@ -307,8 +311,8 @@ static void take_decision(struct proxying *proxying)
     proxying->settings = own;
 }
 
-/* Connects to one peer after another until one takes the session. False: the session's status says
- * how it ended. MAY WAIT. */
+/* Connects to one peer after another until one accepts. False: the session's status has the result.
+ * MAY WAIT. */
 static bool find_peer(struct proxying *proxying, struct str target)
 {
     struct session *session = proxying->session;
@@ -400,7 +404,8 @@ static enum session_step go_to_peer(struct proxying *proxying, struct str target
 
 enum session_step proxy_next_peer(struct proxying *proxying)
 {
-    return go_to_peer(proxying, STR_NONE); /* which is of TLS */
+    /* Only TLS uses the target, and these sessions are UDP. */
+    return go_to_peer(proxying, STR_NONE);
 }
 
 enum session_step proxy_pass_session(struct session *session)

@@ -1,4 +1,4 @@
-/* Sessions of UDP and their backend: a connected socket each, datagrams both ways without a fiber,
+/* UDP sessions and their backend: a connected socket for each, datagrams both ways without a fiber,
  * and how they end. */
 #include "stream/modules/proxy/datagram.h"
 
@@ -15,7 +15,7 @@
 #include "stream/session/story.h"
 #include "upstream/peer.h"
 
-/* Bytes of a datagram, by what carries it. */
+/* The largest datagram over IPv4 and IPv6, in bytes. */
 #define IP4_MOST (65535u - 20 - 8)
 #define IP6_MOST (65535u - 8)
 
@@ -35,9 +35,9 @@ struct proxying *proxy_datagrams_new(void)
     return &proxying->base;
 }
 
-/* ---- what is kept ---- */
+/* ---- datagrams that are kept ---- */
 
-/* False: it has too many. */
+/* Keeps a datagram. False: there are too many. */
 static bool held_add(struct datagram_proxying *proxying, struct str datagram)
 {
     bool is_kept = datagram_list_add(&proxying->held, datagram);
@@ -46,7 +46,7 @@ static bool held_add(struct datagram_proxying *proxying, struct str datagram)
     return is_kept;
 }
 
-/* ---- its end ---- */
+/* ---- the end ---- */
 
 static void close_connection(struct datagram_proxying *proxying)
 {
@@ -94,7 +94,7 @@ static void stream_proxy_datagram_finish(struct datagram_proxying *proxying, uns
     session_end(session, status);
 }
 
-/* "udp done, packets from/to client:…", without a context, as nginx has it. */
+/* Logs "udp done, packets from/to client:…" without a context, as nginx does. */
 static void log_end(const struct datagram_proxying *proxying, const char *how)
 {
     const struct session *session = proxying->base.session;
@@ -116,7 +116,7 @@ static bool has_all_responses(const struct datagram_proxying *proxying)
     return wanted >= 0 && proxying->responses >= (uint64_t) wanted * proxying->requests;
 }
 
-/* Is everything said? Then the session is over, and gone. */
+/* Ends the session if all requests and responses have passed. True: it is over and freed. */
 static bool end_if_done(struct datagram_proxying *proxying)
 {
     uint64_t most = (uint64_t) proxying->base.settings->requests;
@@ -149,7 +149,7 @@ static void something_moved(struct datagram_proxying *proxying)
     timer_set(&proxying->timeout, clock_now.now_ms + proxying->base.settings->timeout_ms);
 }
 
-/* proxy_session_drop: is the session over, and gone? */
+/* proxy_session_drop: ends the session if its peer is gone. True: it is over and freed. */
 static bool drop_if_gone(struct datagram_proxying *proxying)
 {
     if (!proxy_is_dropped(&proxying->base)) {
@@ -160,9 +160,9 @@ static bool drop_if_gone(struct datagram_proxying *proxying)
     return true;
 }
 
-/* ---- another peer ---- */
+/* ---- the next peer ---- */
 
-/* The peer's port is closed, and it has said nothing: the next one gets what the client said so
+/* The peer's port is closed, and it has not answered: the next peer gets the client's datagrams so
  * far. */
 static enum session_step go_to_next(struct session *session)
 {
@@ -174,7 +174,7 @@ static enum session_step go_to_next(struct session *session)
     return proxy_next_peer(&proxying->base);
 }
 
-/* Gives whether the session is elsewhere now: another peer is asked, or it is over. */
+/* Handles an error of the socket. True: the session continues with another peer, or is over. */
 static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
 {
     struct session *session = proxying->base.session;
@@ -198,13 +198,13 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
                                      proxying->received == 0 ? SESSION_BAD_GATEWAY : SESSION_OK);
         return true;
     }
-    return false; /* it may come back while the session lasts */
+    return false; /* the peer may come back while the session lasts */
 }
 
 /* ---- from the client ---- */
 
-/* The first one of a connection has the header of the PROXY protocol before it; valid until the
- * next. */
+/* The datagram, after the PROXY header if it is the first of a connection; valid until the next
+ * call. */
 static struct str with_header(struct datagram_proxying *proxying, struct str datagram)
 {
     static char room[PROXY_HEADER_V1_MAX + DATAGRAM_MOST];
@@ -220,7 +220,8 @@ static struct str with_header(struct datagram_proxying *proxying, struct str dat
     return str_from(room, end);
 }
 
-/* Is it too long for the peer, after the header? Sent, it would look like an error of the peer. */
+/* Is the datagram, with its header, too long for the peer's address family? Sending it would look
+ * like an error of the peer. */
 static bool is_too_long(struct datagram_proxying *proxying, struct str datagram)
 {
     size_t most = proxying->base.pick.peer->addr.any.sa_family == AF_INET ? IP4_MOST : IP6_MOST;
@@ -235,20 +236,20 @@ static void drop_long(const struct datagram_proxying *proxying, size_t size)
     log_info(&proxying->base.session->log, EMSGSIZE, "a datagram of %zu bytes is dropped", size);
 }
 
-/* Gives whether the session is here still. */
+/* Sends a datagram to the backend. Gives whether the session still uses this connection. */
 static bool forward(struct datagram_proxying *proxying, struct str datagram)
 {
     struct str bytes = with_header(proxying, datagram);
 
     for (unsigned tries = 0; !datagram_connection_send(&proxying->connection, bytes); tries++) {
         if (errno == EAGAIN || errno == ENOBUFS) {
-            return true; /* lost, as networks lose them */
+            return true; /* lost, as in a network */
         }
         if (errno == EMSGSIZE) {
             drop_long(proxying, bytes.len);
             return true;
         }
-        /* ECONNREFUSED is of one before, and this one did not leave. */
+        /* ECONNREFUSED belongs to an earlier datagram, and this one was not sent. */
         int error = errno;
         if (refused(proxying, error, error != ECONNREFUSED)) {
             return false;
@@ -263,7 +264,7 @@ static bool forward(struct datagram_proxying *proxying, struct str datagram)
     return true;
 }
 
-/* Milliseconds until a rate allows more, when so many bytes have passed; 0 = now. */
+/* Milliseconds until a rate allows more after so many bytes; 0 = now. */
 static uint64_t pause_of(const struct datagram_proxying *proxying, uint64_t rate, uint64_t bytes)
 {
     uint64_t due_ms = rate == 0 || bytes < rate ? 0 : (bytes - rate + 1) * 1000 / rate + 1;
@@ -272,7 +273,7 @@ static uint64_t pause_of(const struct datagram_proxying *proxying, uint64_t rate
     return due_ms <= elapsed_ms ? 0 : due_ms - elapsed_ms;
 }
 
-/* Sends what the rate held back, as far as it may. */
+/* Sends the datagrams that the rate held back, as far as it allows. */
 static void forward_held(struct datagram_proxying *proxying)
 {
     struct session *session = proxying->base.session;
@@ -322,7 +323,7 @@ static void from_client(struct session *session, struct str datagram)
         }
         return;
     }
-    /* For another peer, if this one turns out to be away. */
+    /* Kept for another peer, if this one does not answer. */
     proxying->keeps = proxying->keeps && held_add(proxying, datagram);
     if (forward(proxying, datagram)) {
         end_if_done(proxying);
@@ -382,7 +383,7 @@ static void pace_is_due(struct timer *timer)
     }
 }
 
-/* ---- its beginning ---- */
+/* ---- the beginning ---- */
 
 enum upstream_connect_result proxy_datagrams_connect(struct proxying *base,
                                                      const struct addr *local, unsigned hops)
@@ -438,7 +439,7 @@ static const struct session_holder holder = {
     .describe = proxy_describe,
 };
 
-/* To the next peer, after the first did not take them. */
+/* Sends the kept datagrams to the next peer, after the first one refused them. */
 static void forward_again(struct datagram_proxying *proxying)
 {
     struct session *session = proxying->base.session;
@@ -469,7 +470,7 @@ enum session_step proxy_datagrams_carry(struct proxying *base)
     something_moved(proxying);
     enum session_step step = session_carry(session, &holder);
     if (is_first) {
-        session_take_datagrams(session); /* the session may be over, and gone */
+        session_take_datagrams(session); /* the session may be over and freed after this */
     } else {
         forward_again(proxying);
     }

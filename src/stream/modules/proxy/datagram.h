@@ -1,4 +1,4 @@
-/* Sessions of UDP with their backend: what connect.c and carry.c need of datagram.c. */
+/* UDP sessions with their backend: the interface of datagram.c for connect.c and carry.c. */
 #ifndef STREAM_MODULES_PROXY_DATAGRAM_H
 #define STREAM_MODULES_PROXY_DATAGRAM_H
 
@@ -6,38 +6,39 @@
 #include "net/datagram/connection.h"
 #include "stream/modules/proxy/proxy.h"
 
-/* A session of UDP. */
+/* A UDP session. */
 struct datagram_proxying {
     struct proxying base;
     struct datagram_connection connection; /* to the backend */
-    struct timer timeout;                  /* proxy_timeout since the last datagram */
-    struct timer pace;                     /* when a rate allows more */
-    bool is_timed;                         /* the two are made */
+    struct timer timeout;                  /* runs out proxy_timeout after the last datagram */
+    struct timer pace;                     /* runs out when a rate allows more */
+    bool is_timed;                         /* both timers are initialized */
     bool
-        keeps; /* held has what the client said so far, for another peer: nobody has answered yet */
-    bool held_waits;   /* held has what the upload rate does not allow yet */
-    bool is_refused;   /* the peer was not there at last */
-    bool is_noted;     /* the connection leads to this machine, and its end is known as ours
-                          (net/conn/own.h) */
-    bool has_header;   /* the header of the PROXY protocol has left, or there is none */
-    struct str header; /* the PROXY header, which is the same for all peers; in the session's arena;
-                          empty: not made yet */
+        /* Held has the client's datagrams so far, for another peer: no peer has answered yet. */
+        keeps;
+    bool held_waits; /* held has datagrams that the upload rate does not allow yet */
+    bool is_refused; /* the last thing from the peer was a refusal */
+    /* The connection leads to this machine, and is in the table of net/conn/own.h. */
+    bool is_noted;
+    bool has_header; /* the PROXY header was sent, or there is none */
+    /* The PROXY header, equal for all peers; in the session's arena; empty: not made yet. */
+    struct str header;
     struct datagram_list held;
     uint64_t requests, responses;        /* datagrams of the client, of the backend */
     uint64_t received, sent;             /* bytes from and to the backend */
-    uint64_t forwarded;                  /* bytes sent to the backend without headers */
+    uint64_t forwarded;                  /* bytes sent to the backend, without headers */
     uint64_t upload_rate, download_rate; /* bytes per second; 0 = no limit */
-    uint64_t began_ms;                   /* since when the rates count */
+    uint64_t began_ms;                   /* start time for the rates */
 };
 
-/* Everything is at its beginning. Freed by proxy_let_go. */
+/* Allocates a session's state. Freed by proxy_let_go. */
 struct proxying *proxy_datagrams_new(void);
-/* Opens the socket to the peer that was picked; logs failures. local: or NULL. hops: how often the
- * session came from this service itself. */
+/* Opens the socket to the picked peer; logs failures. local: or NULL. hops: how many times the
+ * session has passed through this service. */
 enum upstream_connect_result proxy_datagrams_connect(struct proxying *base,
                                                      const struct addr *local, unsigned hops);
 int proxy_datagrams_fd(const struct proxying *base);
-/* Datagrams pass both ways until the session's end. */
+/* Relays datagrams both ways until the session ends. */
 enum session_step proxy_datagrams_carry(struct proxying *base);
 void proxy_datagrams_let_go(struct proxying *base);
 /* Bytes from and to the backend so far. */

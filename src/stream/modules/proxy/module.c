@@ -28,7 +28,7 @@ static bool stream_proxy_finish(struct conf_scope *scope, void *arg)
     bool has_pass = settings->group != NULL || settings->target != NULL;
 
     if (scope->context == IN_STREAM && !conf_is_set(scope, &proxy_key, "proxy_responses")) {
-        settings->responses = -1; /* of servers that do not say it either */
+        settings->responses = -1; /* of servers that do not set it, either */
     }
     settings->tls.is_needed = settings->ssl && has_pass;
     if (has_pass) {

@@ -1,4 +1,4 @@
-/* ngx_stream_proxy_module: what its files share. */
+/* ngx_stream_proxy_module: shared by its files. */
 #ifndef STREAM_MODULES_PROXY_PROXY_H
 #define STREAM_MODULES_PROXY_PROXY_H
 
@@ -14,8 +14,8 @@ enum proxy_protocol { PROXY_PROTOCOL_OFF, PROXY_PROTOCOL_V1, PROXY_PROTOCOL_V2 }
 
 /* A member without a comment is the value of the directive of its name. */
 struct proxy_settings {
-    struct upstream_group *group; /* that proxy_pass names; NULL: target does */
-    struct template *target;      /* target with variables; or NULL */
+    struct upstream_group *group; /* a constant target of proxy_pass; NULL: target is used */
+    struct template *target;      /* a target with variables; or NULL */
     uint64_t connect_timeout_ms;
     uint64_t timeout_ms;
     uint64_t buffer_size;
@@ -26,7 +26,7 @@ struct proxy_settings {
     int64_t next_upstream_tries;
     uint64_t next_upstream_timeout_ms;
     bool socket_keepalive;
-    uint64_t socket_sndbuf, socket_rcvbuf; /* 0 = the system's */
+    uint64_t socket_sndbuf, socket_rcvbuf; /* 0 = the system's default */
     bool half_close;
     bool session_drop;
     unsigned proxy_protocol;     /* enum proxy_protocol */
@@ -38,47 +38,48 @@ struct proxy_settings {
 
 extern struct settings_key proxy_key;
 
-/* A session with its backend, from the first attempt on. */
+/* A session and its backend, from the first attempt on. */
 struct proxying {
     struct session *session;
     const struct proxy_settings *settings;
     struct upstream_pick pick;
-    struct upstream_connection *connection; /* to the backend, once it is connected; or NULL */
-    struct attempt *attempt;                /* the last one, among the session's */
-    struct attempt first;                   /* where it is, as a rule */
+    struct upstream_connection *connection; /* to the backend, when it is connected; or NULL */
+    struct attempt *attempt;                /* the last one of the session's attempts */
+    struct attempt first;                   /* memory for the first attempt, usually the only one */
     struct relay relay;
-    uint64_t attempt_ms; /* when it began */
+    uint64_t attempt_ms; /* when the attempt began */
     uint64_t start_ms;   /* when the first one began */
-    uint32_t first_sent; /* bytes of its input that went with the connect */
+    uint32_t first_sent; /* bytes of its input that were sent with the connect */
     bool is_relaying;
-    bool has_answered; /* something came of the backend */
-    bool is_dropped;   /* proxy_session_drop ends it */
+    bool has_answered; /* the backend has sent something */
+    bool is_dropped;   /* ended by proxy_session_drop */
 };
-/* A hundred thousand of them may be idle: the next size of the allocator is 640. */
+/* A hundred thousand of them may be idle; the allocator's next size is 640. */
 _Static_assert(sizeof(struct proxying) <= 512, "an idle session takes two kilobytes");
 
 /* connect.c: the header of this version (enum proxy_protocol) for the session, in its arena. */
 struct str proxy_header(struct session *session, unsigned version);
-/* connect.c: may another peer be asked? */
+/* connect.c: may another peer be tried? */
 bool proxy_may_try_next(const struct proxying *proxying);
-/* connect.c: asks the next peer. It is the last thing that a fiber of the session does. MAY WAIT.
- */
+/* connect.c: connects to the next peer. The last thing that a fiber of the session does. MAY
+ * WAIT. */
 enum session_step proxy_next_peer(struct proxying *proxying);
 
-/* connect.c: content of a server with proxy_pass. MAY WAIT. */
+/* connect.c: the content handler of a server with proxy_pass. MAY WAIT. */
 enum session_step proxy_pass_session(struct session *session);
 
-/* carry.c: the backend is connected; bytes go both ways until the session's end. */
+/* carry.c: relays between the client and the connected backend until the session ends. */
 enum session_step proxy_carry(struct proxying *proxying);
-/* carry.c: releases what there is before that; the session is the caller's. */
+/* carry.c: releases everything that belongs to the proxy; the session belongs to the caller. */
 void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome);
-/* carry.c: does proxy_session_drop end the session now, since the backend is gone? Logged then. */
+/* carry.c: does proxy_session_drop end the session, because its peer is gone? Logged if so. */
 bool proxy_is_dropped(struct proxying *proxying);
-/* carry.c: bytes per second; 0 = no limit. An invalid value is logged, and limits nothing. */
+/* carry.c: the rate in bytes per second; 0 = no limit. An invalid value is logged and means no
+ * limit. */
 uint64_t proxy_rate(struct session *session, const struct template *template);
-/* carry.c: adds to the session's log lines what is known of the backend. */
+/* carry.c: adds the backend to the session's log lines. */
 void proxy_describe(const struct session *session, struct writer *out);
-/* What the session's log lines say of the backend. */
+/* carry.c: the holder of a session until UDP takes over: counts, log lines, abort. */
 extern const struct session_holder proxy_holder;
 
 #endif

@@ -1,15 +1,15 @@
-/* ngx_stream_rdp_preread_module: the cookie or the routing token that a client of RDP begins with.
- */
+/* ngx_stream_rdp_preread_module: the cookie or the routing token in the first message of an RDP
+ * client. */
 #include "shared/variables/give.h"
 #include "stream/modules/rdp_preread/request.h"
 #include "stream/session/preread.h"
 
 static struct settings_key preread_key;
 
-/* What was found out of a session. */
+/* What was read from a session. */
 struct preread {
     struct str cookie; /* in the session's arena; empty = none */
-    bool is_done;      /* nothing more will be */
+    bool is_done;      /* nothing more will be read */
 };
 
 static enum session_step stream_rdp_preread_look(struct session *session)

@@ -1,10 +1,10 @@
-/* Reads the connection request of RDP. */
+/* Parses the connection request of RDP. */
 #include "stream/modules/rdp_preread/request.h"
 
 enum {
-    TPKT_HEAD = 4, /* version, reserved, length of all */
+    TPKT_HEAD = 4, /* version, reserved, total length */
     TPKT_VERSION = 3,
-    REQUEST_HEAD = 7,    /* length of what follows it, type, two references, class */
+    REQUEST_HEAD = 7,    /* length of the remainder, type, two references, class */
     REQUEST_TYPE = 0xe0, /* the lower half is the credit */
     PARTS_AT = TPKT_HEAD + REQUEST_HEAD,
 };
@@ -14,8 +14,8 @@ static unsigned byte_at(struct str s, size_t at)
     return (unsigned char) s.data[at];
 }
 
-/* The first line of what follows the head; empty where that is none of text: the negotiation begins
- * with its type, 1. */
+/* The first line after the head; empty if it is not text: the negotiation structure begins with its
+ * type, 1. */
 static struct str first_line(struct str parts)
 {
     for (size_t i = 0; i + 1 < parts.len && byte_at(parts, i) >= ' '; i++) {

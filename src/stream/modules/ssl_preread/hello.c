@@ -1,4 +1,4 @@
-/* Reads a ClientHello: records, the message in them, its extensions. */
+/* Parses a ClientHello: records, the message in them, its extensions. */
 #include "stream/modules/ssl_preread/hello.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static unsigned byte_at(struct str s, size_t at)
 
 /* ---- extensions */
 
-/* The first name of a host. */
+/* Reads the first host name. */
 static bool read_server_name(struct str body, struct hello *hello)
 {
     struct str list, name;
@@ -62,7 +62,7 @@ static bool read_alpn(struct str body, struct hello *hello, struct arena *arena)
     if (list.len == 0) {
         return true;
     }
-    /* The lengths become commas; the first one goes. */
+    /* Replaces the length bytes by commas, except the first. */
     char *text = arena_text(arena, list.len);
     size_t used = 0;
     for (rest = list; rest.len != 0;) {
@@ -78,8 +78,8 @@ static bool read_alpn(struct str body, struct hello *hello, struct arena *arena)
 }
 
 /*
- * A client that sends a list speaks TLS 1.3 (RFC 8446, 4.2.1), whatever it holds besides: so says
- * the reference. A list that is empty, or is not all of the extension, is malformed.
+ * A client that sends this extension is reported as TLS 1.3 (RFC 8446, 4.2.1), whatever versions it
+ * contains, as by the reference. A list that is empty, or not the whole extension, is malformed.
  */
 static bool read_versions(struct str body, struct hello *hello)
 {
@@ -139,7 +139,7 @@ static bool read_message(struct str body, struct hello *hello, struct arena *are
            (wire_piece(&body, 2, &extensions) && read_extensions(extensions, hello, arena));
 }
 
-/* The first bytes of the message, wherever its records lie: there are so many. */
+/* Copies the first bytes of the message out of its records; they must have arrived. */
 static void stream_ssl_preread_hello_gather(struct str input, char *to, size_t size)
 {
     while (size != 0) {
@@ -153,8 +153,8 @@ static void stream_ssl_preread_hello_gather(struct str input, char *to, size_t s
     }
 }
 
-/* Walks on over records that are whole. False: no more will come, what follows is no handshake's.
- */
+/* Walks over further complete records. False: no more can come, since what follows is not a
+ * handshake record. */
 static bool walk_records(struct hello *hello, struct str input)
 {
     for (;;) {
@@ -170,7 +170,7 @@ static bool walk_records(struct hello *hello, struct str input)
         }
         length = byte_at(rest, 3) << 8 | byte_at(rest, 4);
         if (length == 0) {
-            return false; /* nothing but noise */
+            return false; /* an empty record is invalid */
         }
         if (rest.len - RECORD_HEAD < length) {
             return true;
@@ -180,7 +180,8 @@ static bool walk_records(struct hello *hello, struct str input)
     }
 }
 
-/* Of version 2, which some clients began with to say that they speak newer ones (RFC 5246, E.2). */
+/* A ClientHello in SSL 2 format, which some clients used to offer newer versions (RFC 5246,
+ * E.2). */
 static bool is_version_2(struct str input)
 {
     return (byte_at(input, 0) & 0x80) != 0 && byte_at(input, 2) == 1 &&

@@ -1,18 +1,19 @@
-/* ngx_stream_ssl_preread_module: what a client of TLS asks for, without an answer to it. */
+/* ngx_stream_ssl_preread_module: the contents of a TLS client's ClientHello, without a response to
+ * it. */
 #include "shared/variables/give.h"
 #include "stream/modules/ssl_preread/hello.h"
 #include "stream/session/preread.h"
 
 static struct settings_key preread_key;
 
-/* What was found out of a session. */
+/* What was read from a session. */
 struct preread {
     struct hello hello;
-    bool is_done; /* nothing more will be */
-    bool is_none; /* what the client said is no handshake: nothing is known */
+    bool is_done; /* nothing more will be read */
+    bool is_none; /* the input is not a handshake: nothing is known */
 };
 
-/* In lower case, as servers are looked for. */
+/* The name in lower case, as servers are looked up. */
 static struct str lower(struct session *session, struct str name)
 {
     char *text = arena_text(&session->arena, name.len);
@@ -23,7 +24,7 @@ static struct str lower(struct session *session, struct str name)
     return (struct str){text, name.len};
 }
 
-/* The server that has the name takes the session. */
+/* Passes the session to the server with this name. */
 static void choose_server(struct session *session, struct hello *hello)
 {
     hello->name = lower(session, hello->name);
