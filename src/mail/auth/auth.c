@@ -1,4 +1,4 @@
-/* The authentication server: the question, its answer, and what follows from it. */
+/* The authentication server: the request, its response, and what follows from it. */
 #include "mail/auth/auth.h"
 
 #include <errno.h>
@@ -13,18 +13,18 @@
 struct settings_key mail_auth_key;
 
 enum {
-    ANSWER_MAX = 16384,     /* bytes of an answer's head */
-    WAIT_MAX_S = 24 * 3600, /* the longest Auth-Wait that is heeded */
+    ANSWER_MAX = 16384,     /* bytes of a response header */
+    WAIT_MAX_S = 24 * 3600, /* the longest Auth-Wait; larger values are reduced to it */
 };
 
 static const struct conn_owner asking = {.input = NULL};
 
-/* What went wrong is logged, and with which server. */
+/* Logs an error of the authentication server, with its address. */
 #define log_server(session, auth, error, format, ...)                                              \
     log_error(&(session)->log, error, "auth http server %.*s " format, STR_ARG((auth)->peer),      \
               ##__VA_ARGS__)
 
-/* Reads the head of the answer, and keeps it in session->attempt. MAY WAIT. False: logged. */
+/* Reads the response header into session->attempt. MAY WAIT. False: logged. */
 static bool read_answer(struct mail_session *session, const struct mail_auth *auth,
                         struct conn *conn, uint64_t deadline_ms, struct auth_response *out)
 {
@@ -67,7 +67,7 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
     }
 }
 
-/* One question, one answer, on a connection of its own. MAY WAIT. False: logged. */
+/* Sends one request on a connection of its own, and reads the response. MAY WAIT. False: logged. */
 static bool mail_auth_ask(struct mail_session *session, const struct mail_auth *auth,
                           struct auth_response *out)
 {
@@ -96,7 +96,7 @@ static bool mail_auth_ask(struct mail_session *session, const struct mail_auth *
     return is_good;
 }
 
-/* Where the answer sends the client. False: nowhere; logged. */
+/* Takes the backend from the response. False: there is no valid one; logged. */
 static bool take_place(struct mail_session *session, const struct mail_auth *auth,
                        const struct auth_response *response, struct mail_upstream *place)
 {
@@ -125,7 +125,8 @@ static bool take_place(struct mail_session *session, const struct mail_auth *aut
     return true;
 }
 
-/* What the server knows better than the client. A digest is no password for a backend. */
+/* Takes credentials from the response instead of the client's. A digest cannot serve as the
+ * password for a backend. */
 static void take_credentials(struct mail_session *session, const struct auth_response *response)
 {
     if (response->user.data != NULL) {
@@ -145,15 +146,16 @@ static uint64_t wait_end_ms(uint64_t seconds)
 }
 
 /*
- * Before the server is asked again. A client that has shut its side, whatever it said before, would
- * be asked for without an end. MAY WAIT. False: it has left, or the session is being broken off.
+ * Waits before the server is asked again. Without the check, a client that has closed its side
+ * would be asked about forever, whatever it sent before. MAY WAIT. False: it has left, or the
+ * session is being aborted.
  */
 static bool wait_to_ask(struct mail_session *session, uint64_t seconds)
 {
     return mail_wait_with_client(session, wait_end_ms(seconds));
 }
 
-/* Before a refusal. MAY WAIT. False: nobody can hear it. */
+/* Waits before a refusal. MAY WAIT. False: the client cannot receive it. */
 static bool wait_to_refuse(struct mail_session *session, uint64_t seconds)
 {
     return fiber_sleep(wait_end_ms(seconds)) != WAIT_CANCELLED && !mail_is_broken(session);

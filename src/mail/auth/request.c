@@ -27,7 +27,7 @@ static void field(struct buf *out, const char *name, struct str value)
     buf_append(out, STR("\r\n"));
 }
 
-/* What the client said: with blanks, controls and '%' as %XX. */
+/* A field with a value from the client: spaces, control characters and '%' become %XX. */
 static void escaped_field(struct mail_session *session, struct buf *out, const char *name,
                           struct str value)
 {

@@ -11,15 +11,15 @@
 #include "server/generation.h"
 #include "upstream/connection.h"
 
-/* Bytes that a backend may say before the client is logged in, in whatever lines. */
+/* Bytes that a backend may send before the client is logged in, in all lines together. */
 #define DIALOGUE_MOST (64u * 1024)
-#define HOPS_MOST 10 /* from this service to itself */
+#define HOPS_MOST 10 /* times that a session may pass through this service */
 
 struct settings_key mail_proxy_key;
 
 static const struct conn_owner asking = {.input = NULL};
 
-/* ---- the dialogue ---- */
+/* ---- the dialogue with the backend ---- */
 
 void backend_say(struct mail_backend *backend, struct str text)
 {
@@ -46,7 +46,7 @@ static struct str input_of(struct mail_backend *backend)
     return conn_input(backend->conn);
 }
 
-/* More than `had` bytes. MAY WAIT. False: logged. */
+/* Reads until the input has more than `had` bytes. MAY WAIT. False: logged. */
 static bool read_more(struct mail_backend *backend, size_t had, uint64_t deadline_ms)
 {
     struct conn *conn = backend->conn;
@@ -75,7 +75,7 @@ static bool read_more(struct mail_backend *backend, size_t had, uint64_t deadlin
     return true;
 }
 
-/* A reply has an end, however many lines it has. */
+/* Is the backend's output within DIALOGUE_MOST? A reply could have any number of lines. */
 static bool says_little(const struct mail_backend *backend)
 {
     if (backend->said <= DIALOGUE_MOST) {
@@ -121,7 +121,7 @@ bool backend_refuses(struct mail_backend *backend, struct str what)
     return false;
 }
 
-/* ---- to and fro ---- */
+/* ---- relaying ---- */
 
 static void carrier_free(struct mail_backend *backend)
 {
@@ -188,7 +188,7 @@ static const struct conn_owner backend_carried = {.input = backend_moves,
                                                   .drained = backend_moves,
                                                   .timed_out = backend_is_due};
 
-/* The session's fiber ends, and the relay has it. */
+/* Starts the relay; the session's fiber ends after this. */
 static void carry(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;
@@ -200,7 +200,8 @@ static void carry(struct mail_backend *backend)
     mail_input(session); /* drops the last command */
     input_of(backend);   /* drops the last reply */
     conn_flush(
-        session->conn); /* the relay reads of neither before the other has what was written */
+        /* The relay does not read from either side before the other one has received the output. */
+        session->conn);
     conn_flush(backend->conn);
     mail_session_shrink(session);
     conn_input_release(backend->conn);
@@ -217,9 +218,9 @@ static void carry(struct mail_backend *backend)
     relay_start(relay);
 }
 
-/* ---- the way there ---- */
+/* ---- connecting ---- */
 
-/* Who the client is, before anything else. */
+/* Sends the client's address, before anything else. */
 static void write_proxy_header(struct mail_backend *backend)
 {
     char header[PROXY_HEADER_V1_MAX > PROXY_HEADER_V2_MAX ? PROXY_HEADER_V1_MAX
@@ -239,8 +240,8 @@ static void write_proxy_header(struct mail_backend *backend)
     conn_flush(backend->conn);
 }
 
-/* Has the session come from this service itself too often, and may the address be that, too? Then
- * logged. */
+/* Has the session passed through this service too often, and may the address be this service again?
+ * Logged if so. */
 static bool comes_round(const struct mail_session *session, const struct addr *addr, unsigned *hops)
 {
     *hops = own_may_be(addr) ? conn_hops(session->conn) : 0;
@@ -253,7 +254,7 @@ static bool comes_round(const struct mail_session *session, const struct addr *a
     return true;
 }
 
-/* MAY WAIT. False: logged. */
+/* Connects to the backend. MAY WAIT. False: logged. */
 static bool reach(struct mail_backend *backend, const struct mail_upstream *place)
 {
     struct mail_session *session = backend->session;

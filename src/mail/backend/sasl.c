@@ -1,4 +1,4 @@
-/* The dialogues of SASL. */
+/* SASL exchanges. */
 #include "mail/backend/sasl.h"
 
 #include "base/text.h"
@@ -25,11 +25,11 @@ static enum sasl_outcome mail_sasl_invalid(struct mail_session *session, unsigne
     return SASL_INVALID;
 }
 
-/* A text in base64, decoded into session->attempt; never without data. */
+/* Decodes base64 into session->attempt; the data of the result is never NULL. */
 static enum sasl_outcome mail_sasl_decode(struct mail_session *session, unsigned method,
                                           struct str text, struct str *out)
 {
-    if (str_is(text, "=")) { /* RFC 4954, 4: a response of no bytes */
+    if (str_is(text, "=")) { /* RFC 4954, 4: an empty response */
         text = STR("");
     }
     if (!base64_decode(&session->attempt, text, false, out)) {
@@ -41,7 +41,7 @@ static enum sasl_outcome mail_sasl_decode(struct mail_session *session, unsigned
     return SASL_KNOWN;
 }
 
-/* Sends a challenge and reads what the client says to it. MAY WAIT. */
+/* Sends a challenge and reads the client's response. MAY WAIT. */
 static enum sasl_outcome mail_sasl_ask(struct mail_session *session, unsigned method,
                                        struct str prefix, struct str challenge, struct str *out)
 {

@@ -1,5 +1,5 @@
-/* ngx_mail_module and ngx_mail_core_module: the blocks mail and server, and what no other module of
- * mail owns. */
+/* ngx_mail_module and ngx_mail_core_module: the blocks mail and server, and the directives of the
+ * core. */
 #include "mail/session/session.h"
 #include "server/module.h"
 #include "shared/variables/give.h"
@@ -50,7 +50,7 @@ static void server_prepare(struct conf_scope *scope, void *arg)
     *vec_add(&main->servers, scope->conf->arena, struct mail_server *) = server;
 }
 
-/* The protocol that is usual on this port, or NULL. */
+/* The protocol that usually has this port, or NULL. */
 static const struct mail_protocol *protocol_of_port(const struct mail_main *main, uint16_t port)
 {
     vec_each(const struct mail_protocol *, protocol, &main->protocols) {
@@ -196,7 +196,7 @@ static const struct directive_table *const core_tables[] = {&main_table, &server
 
 /* ---- the modules ---- */
 
-/* Logs of servers, and of their addresses, when the main level's is known. */
+/* Sets the logs of servers and of their addresses, when that of the main level is known. */
 static bool mail_core_configured(struct conf *conf, struct generation *generation)
 {
     struct mail_main *main = mail_main_of(conf);
@@ -245,7 +245,7 @@ const struct module ngx_mail_core_module = {
     .worker_abort = mail_core_worker_abort,
 };
 
-/* ---- ngx_mail_realip_module: whose PROXY header is trusted ---- */
+/* ---- ngx_mail_realip_module: trusted senders of PROXY headers ---- */
 
 static bool trust_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)

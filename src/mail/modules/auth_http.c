@@ -1,4 +1,4 @@
-/* ngx_mail_auth_http_module: where the authentication server is, and what else is sent to it. */
+/* ngx_mail_auth_http_module: the URL of the authentication server, and fields of the request. */
 #include "mail/auth/auth.h"
 #include "server/module.h"
 

@@ -1,4 +1,4 @@
-/* ngx_mail_proxy_module: what is said to backends, and how long sessions may rest. */
+/* ngx_mail_proxy_module: settings for backends and relayed sessions. */
 #include "mail/backend/backend.h"
 #include "server/module.h"
 

@@ -1,4 +1,4 @@
-/* ngx_mail_ssl_module: TLS on the side of clients. */
+/* ngx_mail_ssl_module: TLS with clients. */
 #include "mail/session/session.h"
 #include "server/module.h"
 
@@ -40,9 +40,9 @@ static const struct directive rows[] = {
     {0},
 };
 
-/* ---- when a server was read ---- */
+/* ---- after a server was read ---- */
 
-/* What needs a certificate, and where that is written. */
+/* The directive that needs a certificate, or NULL. */
 static const char *needs_tls(struct mail_server *server, const struct mail_ssl *ssl)
 {
     vec_each(struct mail_listen *, listen, &server->listens) {

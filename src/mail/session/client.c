@@ -1,4 +1,4 @@
-/* Who the client of a session is, and what log lines say of it. */
+/* The client of a session: its addresses, and log lines. */
 #include <inttypes.h>
 #include <sys/socket.h>
 
@@ -75,7 +75,7 @@ struct str mail_salt(struct mail_session *session)
     return session->salt;
 }
 
-/* A login as the client gave it: control characters would make lines of a log lie. */
+/* Writes the login with control characters escaped, which could forge log lines. */
 static void put_login(struct mail_session *session, struct writer *out)
 {
     struct str login = session->login;

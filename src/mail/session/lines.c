@@ -1,4 +1,4 @@
-/* Lines of clients, and what is said to them. */
+/* Lines of clients, and responses to them. */
 #include <errno.h>
 
 #include "base/fatal.h"
@@ -6,7 +6,8 @@
 #include "mail/session/session.h"
 #include "server/generation.h"
 
-#define UNHEARD_MOST 16384u /* bytes of answers that may wait while the client speaks on */
+/* Bytes of responses that may be unsent while the client sends commands. */
+#define UNHEARD_MOST 16384u
 
 struct str mail_input(struct mail_session *session)
 {

@@ -47,7 +47,7 @@ static bool read_words(struct conf *conf, const struct conf_node *node, struct l
     return true;
 }
 
-/* "127.0.0.1" alone: mail has no port that goes without saying. */
+/* Is it an address without a port, as "127.0.0.1"? Mail has no default port. */
 static bool lacks_port(const struct addr_list *addresses)
 {
     return addresses->count != 0 && addresses->items[0].any.sa_family != AF_UNIX &&

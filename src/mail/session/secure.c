@@ -10,7 +10,7 @@
 struct settings_key mail_ssl_key;
 struct settings_key mail_realip_key;
 
-/* There is one server behind an address, whatever name the client has for it. */
+/* An address has one server, whatever name the client sends. */
 static struct tls_context *select_server(struct conn *conn, struct str name, struct str *protocols,
                                          void *arg)
 {
@@ -28,7 +28,7 @@ static void log_of(struct conn *conn, struct log *out)
 
 static const struct tls_selector selector = {.select = select_server, .log = log_of};
 
-/* MAY WAIT. False: it failed; logged. */
+/* Runs the handshake. MAY WAIT. False: it failed; logged. */
 static bool shake_hands(struct mail_session *session, struct tls_context *context)
 {
     struct conn *conn = session->conn;
@@ -106,7 +106,7 @@ bool mail_starttls(struct mail_session *session)
     size_t injected = mail_input(session).len;
 
     if (injected != 0) {
-        /* RFC 3207, 4.2 and 6: who stands in between may have put it there. */
+        /* RFC 3207, 4.2 and 6: an attacker on the path may have inserted these bytes. */
         counters_mine->limited++;
         log_info(&session->log, 0, "%zu bytes after STARTTLS were dropped", injected);
         conn_consume(session->conn, injected);

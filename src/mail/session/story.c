@@ -1,4 +1,4 @@
-/* The story of a session: accept, PROXY header, TLS, greeting, commands; and its end. */
+/* How a session runs: accept, PROXY header, TLS, greeting, commands, end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,11 +9,10 @@
 #include "server/generation.h"
 
 enum {
-    PROXY_BUFFER =
-        PROXY_HEADER_MAX + 4096, /* bytes of a PROXY header, and of what may follow at once */
-    LAST_WORDS_MS = 5000,        /* for the last bytes to leave */
-    FIBERS_RESERVED =
-        64, /* fibers that others may need to end what they do: no session begins with fewer left */
+    PROXY_BUFFER = PROXY_HEADER_MAX + 4096, /* for a PROXY header and the bytes that follow it */
+    LAST_WORDS_MS = 5000,                   /* for sending the last bytes */
+    FIBERS_RESERVED = 64, /* fibers that other code may need to finish its work: with fewer left no
+                             session begins */
 };
 
 static const struct conn_owner on_fiber = {.input = NULL};
@@ -81,9 +80,9 @@ void mail_session_end(struct mail_session *session)
     session_free(session);
 }
 
-/* ---- the story ---- */
+/* ---- the session ---- */
 
-/* The PROXY protocol's header. MAY WAIT. False: there is none; logged. */
+/* Reads the PROXY header. MAY WAIT. False: there is none; logged. */
 static bool read_proxy_header(struct mail_session *session)
 {
     struct conn *conn = session->conn;
@@ -156,7 +155,7 @@ static void mail_story_run(void *arg)
     }
 }
 
-/* The session may be over when it returns. */
+/* Starts the session's fiber. The session may be over when this returns. */
 static void mail_story_start(struct mail_session *session)
 {
     struct conn *conn = session->conn;
@@ -172,7 +171,7 @@ static void mail_story_start(struct mail_session *session)
     }
 }
 
-/* ---- before a client has said anything: no fiber ---- */
+/* ---- before the client sends: no fiber ---- */
 
 static void first_input(struct conn *conn)
 {
@@ -267,7 +266,7 @@ void mail_accepted(struct listener *listener, int fd, const struct addr *peer)
     }
 }
 
-/* ---- the worker ends ---- */
+/* ---- the end of the worker ---- */
 
 struct mail_session *mail_session_of(const struct conn *conn)
 {

@@ -1,9 +1,9 @@
-/* The answer of an authentication server. */
+/* Parses the response of an authentication server. */
 #include "mail/words/auth_response.h"
 
 #include "base/parse.h"
 
-/* A line without its end, cut off *rest; data NULL: there is none. */
+/* Removes the next line from *rest and gives it without line end; data NULL: there is none. */
 static struct str next_line(struct str *rest)
 {
     struct str line = str_cut(rest, '\n');
@@ -25,8 +25,8 @@ static bool mail_answer_is_name(struct str name)
     return name.len != 0;
 }
 
-/* Clients and backends are given values as lines of their own protocol: none may hold the end of
- * one. */
+/* Values are sent to clients and backends in lines of their protocols, so none may contain a line
+ * end. */
 static bool is_value(struct str value)
 {
     return memchr(value.data, '\0', value.len) == NULL &&
@@ -45,7 +45,7 @@ static void mail_answer_take_field(struct str name, struct str value, struct aut
 {
     static const struct {
         struct str name;
-        size_t offset; /* of the member in the answer */
+        size_t offset; /* of the member in struct auth_response */
     } texts[] = {
         {STR_INIT("Auth-Server"), offsetof(struct auth_response, server)},
         {STR_INIT("Auth-Port"), offsetof(struct auth_response, port)},
@@ -67,7 +67,7 @@ static void mail_answer_take_field(struct str name, struct str value, struct aut
     }
 }
 
-/* Is all of the head there? */
+/* Has the whole header arrived? */
 static bool is_whole(struct str input, size_t *seen)
 {
     while (*seen < input.len) {

@@ -1,7 +1,7 @@
-/* Commands of POP3 and SMTP: a name and words on one line. */
+/* Commands of POP3 and SMTP: a name and arguments on one line. */
 #include "mail/words/commands.h"
 
-/* The next word of the line, which is cut off it; blanks before it are dropped. */
+/* Removes the next word, and the spaces before it, from the line. */
 static struct str next_word(struct str *line)
 {
     while (line->len != 0 && line->data[0] == ' ') {
@@ -14,7 +14,7 @@ static struct str next_word(struct str *line)
     return word;
 }
 
-/* The name, which stands at the very beginning and is made of letters. */
+/* Reads the name, which has to be at the very beginning. */
 static bool read_name(struct str *line, struct mail_command *out)
 {
     *out = (struct mail_command){.count = 0};

@@ -1,5 +1,5 @@
-/* What clients of mail say: commands of POP3 (RFC 1939), IMAP (RFC 3501) and SMTP (RFC 5321). Pure
- * functions on slices. Implemented in commands.c and imap.c. */
+/* Commands of clients: POP3 (RFC 1939), IMAP (RFC 3501) and SMTP (RFC 5321). Pure functions on
+ * slices. Implemented in commands.c and imap.c. */
 #ifndef MAIL_WORDS_COMMANDS_H
 #define MAIL_WORDS_COMMANDS_H
 
@@ -9,49 +9,49 @@
 #include "base/str.h"
 
 enum {
-    MAIL_ARGS_MAX = 11,    /* words that a command may have after its name: of SMTP */
-    MAIL_FEW_ARGS_MAX = 3, /* words that a command of POP3 or IMAP may have after its name */
+    MAIL_ARGS_MAX = 11,    /* arguments of an SMTP command, at most */
+    MAIL_FEW_ARGS_MAX = 3, /* arguments of a POP3 or IMAP command, at most */
     IMAP_TAG_MAX = 32,     /* bytes of a tag */
 };
 
-/* A command as it was said. */
+/* A parsed command. */
 struct mail_command {
-    struct str tag;  /* of IMAP; else empty */
-    struct str name; /* as written: names have no case */
+    struct str tag;  /* IMAP; else empty */
+    struct str name; /* as sent; compared without case */
     struct str args[MAIL_ARGS_MAX];
     unsigned count; /* of args */
 };
 
 /*
- * Each takes a line without its end. False: it is no command: too many words, a carriage return
- * inside, nothing. Slices of *out point into the line.
+ * Parse a line without line end. False: it is not a command (too many arguments, a carriage return
+ * inside, empty). Slices of *out point into the line.
  */
 bool smtp_command_read(struct str line, struct mail_command *out);
-/* What follows USER and PASS is one word, blanks and all. */
+/* Like smtp_command_read, for POP3: what follows USER and PASS is one argument, with its spaces. */
 bool pop3_command_read(struct str line, struct mail_command *out);
 
 /*
- * How much of the input is one command of IMAP, whose lines may end with literals ("{5}", and
- * "{5+}" which nobody waits for: RFC 7888). `seen` is kept by the caller, zero at the command's
- * beginning: nothing is looked at twice.
+ * Finds the end of an IMAP command in the input. Its lines may end with literals ("{5}", and
+ * "{5+}", for which the client does not wait: RFC 7888). `seen` is kept by the caller, zero at the
+ * beginning of a command, so that nothing is searched twice.
  */
 enum imap_extent {
-    IMAP_MORE,    /* more of it must come */
-    IMAP_LITERAL, /* the client waits for the permission to send a literal; ask again then */
-    IMAP_WHOLE,   /* seen: its length, the end of its last line included */
-    IMAP_ENDLESS, /* a literal that nobody can take follows unasked: what is command and what is not
-                     is unknown from here on */
+    IMAP_MORE,    /* more input is needed */
+    IMAP_LITERAL, /* the client waits for permission to send a literal; call again after it */
+    IMAP_WHOLE,   /* seen->size is its length, with the last line end */
+    IMAP_ENDLESS, /* a literal too large to skip follows without permission: where the next command
+                     begins is unknown */
 };
 struct imap_seen {
-    size_t size;     /* bytes of whole lines, and of the literals before them */
-    size_t expected; /* bytes of the literal that comes next */
-    size_t looked;   /* bytes in which no line ends after that */
+    size_t size;     /* bytes of complete lines, and of the literals before them */
+    size_t expected; /* bytes of the next literal */
+    size_t looked;   /* bytes after that without a line end */
 };
 enum imap_extent imap_command_extent(struct str input, struct imap_seen *seen);
 
 /*
- * Reads a whole command, with its line ends. Words with escapes are made in the arena. False: it is
- * none; out->tag is what can be answered to, "*" where there is no tag.
+ * Parses a whole command, with its line ends. Words with escapes are copied to the arena. False:
+ * invalid; out->tag is the tag for the response, "*" if there is none.
  */
 bool imap_command_read(struct str text, struct arena *arena, struct mail_command *out);
 

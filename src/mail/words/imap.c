@@ -3,8 +3,8 @@
 #include "mail/words/commands.h"
 
 /*
- * The number between the braces of a literal, after which a plus says that the client does not wait
- * (RFC 7888). One that is too large for us is the largest.
+ * Parses the number in the braces of a literal. A plus after it means that the client does not wait
+ * (RFC 7888). A number that is too large gives UINT64_MAX.
  */
 static bool read_length(struct str text, uint64_t *length, bool *is_awaited)
 {
@@ -20,8 +20,9 @@ static bool read_length(struct str text, uint64_t *length, bool *is_awaited)
 }
 
 /*
- * The length that the line announces at its end ("… {5}"). False: none. Where the client does not
- * wait the bytes follow, whatever stands before the brace: they may not be read as commands.
+ * The length of the literal that the line announces at its end ("… {5}"). False: none. If the
+ * client does not wait, the bytes follow whatever is before the brace, and must not be read as
+ * commands.
  */
 static bool announced(struct str line, uint64_t *length, bool *is_awaited)
 {
@@ -35,7 +36,7 @@ static bool announced(struct str line, uint64_t *length, bool *is_awaited)
            (!*is_awaited || open[-1] == ' ');
 }
 
-/* Without the end of the line: a line feed, and the carriage return before it. */
+/* The line without its line feed, and the carriage return before it. */
 static struct str without_end(struct str line)
 {
     line.len -= str_ends(line, STR("\n"));
@@ -80,8 +81,7 @@ static bool is_tag_byte(unsigned char c)
     return c > ' ' && c < 0x7f && memchr("\"%()*+\\{}", c, 9) == NULL;
 }
 
-/* "\"" and "\\" stand for the second byte (RFC 3501, 9: quoted). A carriage return or a line feed
- * does not belong there. */
+/* A backslash escapes the next byte (RFC 3501, 9: quoted). CR and LF are not allowed inside. */
 static bool read_quoted(struct str *text, struct arena *arena, struct str *out)
 {
     char *copy = arena_text(arena, text->len);
@@ -106,7 +106,7 @@ static bool read_quoted(struct str *text, struct arena *arena, struct str *out)
     return false;
 }
 
-/* "{5}" or "{5+}", the end of its line, and as many bytes. */
+/* Reads "{5}" or "{5+}", a line end, and as many bytes. */
 static bool read_literal(struct str *text, struct str *out)
 {
     const char *close = str_find_char(*text, '}');
@@ -145,7 +145,7 @@ static void mail_imap_skip_blanks(struct str *text)
     }
 }
 
-/* The words after the name, to the end of the command. */
+/* Reads the words after the name, to the end of the command. */
 static bool read_words(struct str text, struct arena *arena, struct mail_command *out)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-/* PLAIN, CRAM-MD5, and the names of the others. */
+/* Parsers of PLAIN and CRAM-MD5, and names of all methods. */
 #include "mail/words/sasl.h"
 
 #include "base/text.h"
@@ -37,7 +37,7 @@ const char *sasl_plain_read(struct str text, struct str *login, struct str *pass
     return text.data == NULL ? "invalid password" : NULL;
 }
 
-/* login, a blank, the digest; a login may have blanks of its own */
+/* login, a space, the digest; a login may contain spaces */
 const char *sasl_cram_md5_read(struct str text, struct str *login, struct str *digest)
 {
     const char *blank = str_find_last_char(text, ' ');

@@ -1,5 +1,5 @@
-/* What clients send to say who they are: PLAIN (RFC 4616), CRAM-MD5 (RFC 2195), and the words that
- * ask for them (RFC 4422). */
+/* Credentials that clients send: PLAIN (RFC 4616), CRAM-MD5 (RFC 2195), and names of SASL
+ * mechanisms (RFC 4422). */
 #ifndef MAIL_WORDS_SASL_H
 #define MAIL_WORDS_SASL_H
 
@@ -8,33 +8,34 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Ways to log in: bits, as the directives *_auth list them. */
+/* Methods to log in: bits, as listed in the directives *_auth. */
 enum mail_method {
     MAIL_PLAIN = 1,
     MAIL_LOGIN = 2,
     MAIL_APOP = 4,
     MAIL_CRAM_MD5 = 8,
     MAIL_EXTERNAL = 16,
-    MAIL_NONE = 32,                        /* of SMTP: without any */
-    MAIL_ALWAYS = MAIL_PLAIN | MAIL_LOGIN, /* taken whatever is listed */
+    MAIL_NONE = 32,                        /* SMTP: without a login */
+    MAIL_ALWAYS = MAIL_PLAIN | MAIL_LOGIN, /* always allowed, even if not listed */
 };
 
-/* Their names in SASL, in the order in which they are offered; ended by a 0. */
+/* Their names in SASL, in the order in which they are offered; ends with 0. */
 struct sasl_name {
     unsigned method; /* enum mail_method */
     struct str name; /* "CRAM-MD5" */
 };
 extern const struct sasl_name sasl_names[];
 
-/* The way of this name, or 0. */
+/* The method of this name, or 0. */
 unsigned sasl_method_named(struct str name);
 
-/* What is wrong with an answer, as the log says it; NULL: nothing. Slices of the results point into
- * `text`, which is decoded. */
+/* Parse a decoded response. Give NULL, or the error for the log. Slices of the results point into
+ * `text`. */
 const char *sasl_plain_read(struct str text, struct str *login, struct str *password);
 const char *sasl_cram_md5_read(struct str text, struct str *login, struct str *digest);
 
-/* A value as XCLIENT has it: of RFC 3461, 4 (xtext). s itself where nothing has to be escaped. */
+/* Encodes a value for XCLIENT as xtext (RFC 3461, 4). Gives s itself if nothing has to be
+ * escaped. */
 struct str xtext_encode(struct arena *arena, struct str s);
 
 #endif

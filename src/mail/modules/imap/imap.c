@@ -1,4 +1,4 @@
-/* IMAP (RFC 3501): the story of a session, and of its backend. */
+/* IMAP (RFC 3501): the dialogue with the client and with the backend. */
 #include "mail/modules/imap/imap.h"
 
 #include "mail/backend/sasl.h"
@@ -44,14 +44,14 @@ static enum mail_step completed(struct mail_session *session, struct str untagge
     return MAIL_GOES_ON;
 }
 
-/* A command that cannot be obeyed here. */
+/* Rejects a command that is known, but not allowed here. */
 static enum mail_step mail_imap_invalid(struct mail_session *session)
 {
     mail_sayf(session, "%.*s BAD invalid command\r\n", STR_ARG(session->tag));
     return MAIL_GOES_ON;
 }
 
-/* None that we know. */
+/* Rejects an unknown command. */
 static enum mail_step unknown(struct mail_session *session)
 {
     mail_imap_invalid(session);
@@ -134,7 +134,7 @@ static enum mail_step obey(struct mail_session *session, const struct mail_comma
     return unknown(session);
 }
 
-/* A whole command, with its literals. MAY WAIT. */
+/* Reads a whole command, with its literals. MAY WAIT. */
 static enum mail_line read_command(struct mail_session *session, struct str *out)
 {
     struct imap_seen seen = {0};
@@ -165,8 +165,8 @@ static enum mail_line read_command(struct mail_session *session, struct str *out
     }
 }
 
-/* The answer to a command that does not fit into the buffer; its tag does, or is "*". In the arena
- * of the attempt. */
+/* The response to a command that does not fit into the buffer, with its tag or "*". In the arena of
+ * the attempt. */
 static struct str long_command_refusal(struct mail_session *session)
 {
     struct mail_command command;
@@ -200,14 +200,14 @@ static enum mail_step mail_imap_serve(struct mail_session *session)
 
 /* ---- the backend ---- */
 
-/* The backend waits for a literal ("+ "). */
+/* Waits for "+ ", which asks for a literal. */
 static bool is_continued(struct mail_backend *backend)
 {
     return backend_read(backend) &&
            (str_starts(backend->reply, STR("+")) || backend_refuses(backend, backend->reply));
 }
 
-/* "a1 OK …", after lines that say what the backend can, which the client is given. */
+/* Waits for "a1 OK …". Passes the untagged lines before it, such as capabilities, to the client. */
 static bool is_done(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;
@@ -237,7 +237,7 @@ static bool is_done(struct mail_backend *backend)
     }
 }
 
-/* Literals carry whatever the client said. */
+/* Logs in with literals, which can contain any bytes. */
 static bool log_in(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;

@@ -4,14 +4,14 @@
 
 #include "mail/session/session.h"
 
-/* A member is the value of the directive of its name, with imap_ before it. */
+/* A member is the value of the directive of that name after imap_. */
 extern struct settings_key imap_key;
 struct imap_settings {
     uint64_t client_buffer;
     unsigned auth;     /* enum mail_method bits */
     struct vec listed; /* struct str: of imap_capabilities */
 
-    /* Derived: lines of CAPABILITY. */
+    /* Derived: response lines of CAPABILITY. */
     struct str capabilities, starttls_capabilities, starttls_only_capabilities;
 };
 

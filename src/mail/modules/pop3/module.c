@@ -30,7 +30,7 @@ static struct str with(struct arena *arena, struct str text, const char *line)
     return arena_concat(arena, text, str_of(line));
 }
 
-/* "SASL PLAIN LOGIN" for CAPA; the same, one a line, for AUTH. */
+/* "SASL PLAIN LOGIN" for CAPA; *methods: the same with one name a line, for AUTH. */
 static struct str sasl_line(struct arena *arena, const struct pop3_settings *settings,
                             struct str *methods)
 {
@@ -52,7 +52,7 @@ static bool mail_pop3_finish(struct conf_scope *scope, void *arg)
     struct pop3_settings *settings = arg;
     struct arena *arena = scope->conf->arena;
     struct str head = STR("+OK Capability list follows\r\n");
-    struct str secret = head; /* without what logs in in the clear */
+    struct str secret = head; /* without methods that send a password in the clear */
 
     vec_each(struct str, word, &settings->listed) {
         head = arena_printf(arena, "%.*s%.*s\r\n", STR_ARG(head), STR_ARG(*word));

@@ -1,4 +1,4 @@
-/* POP3 (RFC 1939, 2449, 5034): the story of a session, and of its backend. */
+/* POP3 (RFC 1939, 2449, 5034): the dialogue with the client and with the backend. */
 #include "mail/modules/pop3/pop3.h"
 
 #include "mail/backend/sasl.h"
@@ -7,7 +7,7 @@
 
 enum {
     COMMAND_MAX = 4096
-}; /* bytes of a line; more than RFC 2449, 4 asks for, for long answers to AUTH */
+}; /* bytes of a line; more than RFC 2449, 4 requires, for long responses to AUTH */
 
 #define OK STR("+OK\r\n")
 #define INVALID STR("-ERR invalid command\r\n")
@@ -51,13 +51,13 @@ static enum mail_step mail_pop3_say(struct mail_session *session, struct str tex
     return MAIL_GOES_ON;
 }
 
-/* A command that cannot be obeyed here. */
+/* Rejects a command that is known, but not allowed here. */
 static enum mail_step mail_pop3_invalid(struct mail_session *session)
 {
     return mail_pop3_say(session, INVALID);
 }
 
-/* None of POP3's. */
+/* Rejects an unknown command. */
 static enum mail_step unknown(struct mail_session *session)
 {
     mail_say(session, INVALID);
@@ -136,7 +136,7 @@ static enum mail_step auth(struct mail_session *session, const struct mail_comma
     return MAIL_OVER;
 }
 
-/* After USER: PASS, and what else may stand there. Another USER may not, as in nginx. */
+/* Handles the command after USER: PASS, CAPA or NOOP. Another USER is rejected, as in nginx. */
 static enum mail_step after_user(struct mail_session *session, const struct mail_command *command,
                                  bool *has_user)
 {
@@ -214,14 +214,14 @@ static enum mail_step mail_pop3_serve(struct mail_session *session)
 
 /* ---- the backend ---- */
 
-/* What the client said may not become a command of its own. */
+/* Is it a single line? Otherwise a part of the client's value would become a command. */
 static bool is_one_line(struct str text)
 {
     return str_find_char(text, '\r') == NULL && str_find_char(text, '\n') == NULL &&
            (text.len == 0 || memchr(text.data, '\0', text.len) == NULL);
 }
 
-/* +OK */
+/* Reads a reply, which has to be +OK. */
 static bool agreed(struct mail_backend *backend)
 {
     return backend_read(backend) &&

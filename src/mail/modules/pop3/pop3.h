@@ -4,13 +4,13 @@
 
 #include "mail/session/session.h"
 
-/* A member is the value of the directive of its name, with pop3_ before it. */
+/* A member is the value of the directive of that name after pop3_. */
 extern struct settings_key pop3_key;
 struct pop3_settings {
     unsigned auth;     /* enum mail_method bits */
     struct vec listed; /* struct str: of pop3_capabilities */
 
-    /* Derived: whole answers to CAPA and AUTH. */
+    /* Derived: complete responses to CAPA and AUTH. */
     struct str capabilities, starttls_capabilities, starttls_only_capabilities;
     struct str methods;
 };

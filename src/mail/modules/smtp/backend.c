@@ -3,7 +3,7 @@
 #include "mail/modules/smtp/smtp.h"
 #include "mail/words/sasl.h"
 
-/* The last line of a reply. MAY WAIT. False: logged. */
+/* Reads a reply and keeps its last line. MAY WAIT. False: logged. */
 static bool read_reply(struct mail_backend *backend)
 {
     do {
@@ -14,7 +14,7 @@ static bool read_reply(struct mail_backend *backend)
     return true;
 }
 
-/* A reply with this code. */
+/* Reads a reply, which has to have this code. */
 static bool agreed(struct mail_backend *backend, const char *code)
 {
     return read_reply(backend) &&
@@ -27,12 +27,13 @@ static bool hello(struct mail_backend *backend, bool is_esmtp, struct str name)
     return agreed(backend, "250");
 }
 
-/* Who the client is, of which the backend sees only us. It says hello again after that. */
+/* Sends the client's address, since the backend sees only ours, and repeats the client's EHLO or
+ * HELO. */
 static bool xclient(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;
     struct str address = mail_client_text(session);
-    /* Where the backend is logged in to as well, it finds out by that. */
+    /* With smtp_auth the backend gets the login by AUTH. */
     struct str login =
         backend->settings->smtp_auth ? STR("") : xtext_encode(&session->attempt, session->login);
     const char *family = str_find_char(address, ':') != NULL ? "IPV6:" : "";
@@ -52,7 +53,7 @@ static bool xclient(struct mail_backend *backend)
     return session->helo.len == 0 || hello(backend, session->is_esmtp, buf_str(&session->helo));
 }
 
-/* Passes on what the client logged in with. */
+/* Logs in with the client's credentials. */
 static bool authenticate(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;
@@ -69,7 +70,7 @@ static bool authenticate(struct mail_backend *backend)
     return agreed(backend, "235");
 }
 
-/* What the client said so far, whose answer to its RCPT is the backend's. */
+/* Repeats the client's MAIL and RCPT. The backend's reply to RCPT goes to the client. */
 static bool begin_mail(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;
@@ -82,8 +83,7 @@ static bool begin_mail(struct mail_backend *backend)
     if (!backend_read(backend)) {
         return false;
     }
-    mail_sayf(session, "%.*s\r\n",
-              STR_ARG(backend->reply)); /* further lines follow by themselves */
+    mail_sayf(session, "%.*s\r\n", STR_ARG(backend->reply)); /* the relay passes on further lines */
     return true;
 }
 

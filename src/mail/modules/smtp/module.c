@@ -29,7 +29,7 @@ static const struct directive rows[] = {
 };
 #undef S
 
-/* "250-a", "250 b" of the lines. */
+/* The reply "250-a", "250 b" for these lines. */
 static struct str mail_smtp_answer(struct arena *arena, const struct vec *lines)
 {
     struct str text = STR("");

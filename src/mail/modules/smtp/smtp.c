@@ -1,4 +1,4 @@
-/* SMTP (RFC 5321, 4954, 3207): the story of a session. */
+/* SMTP (RFC 5321, 4954, 3207): the dialogue with the client. */
 #include "mail/modules/smtp/smtp.h"
 
 #include <errno.h>
@@ -43,8 +43,8 @@ static void mail_smtp_refuse(struct mail_session *session, enum mail_refusal why
 
 /* ---- the greeting ---- */
 
-#define UNAVAILABLE STR("[UNAVAILABLE]") /* there is no name */
-#define TEMPUNAVAIL STR("[TEMPUNAVAIL]") /* nobody knows now */
+#define UNAVAILABLE STR("[UNAVAILABLE]") /* the address has no name */
+#define TEMPUNAVAIL STR("[TEMPUNAVAIL]") /* the lookup failed */
 
 static struct str no_name(struct mail_session *session, struct str what, enum resolve_result why)
 {
@@ -53,7 +53,7 @@ static struct str no_name(struct mail_session *session, struct str what, enum re
     return why == RESOLVE_NOT_FOUND ? UNAVAILABLE : TEMPUNAVAIL;
 }
 
-/* The name of the client's address, if the name's addresses say so, too. MAY WAIT. */
+/* The name of the client's address, if the name resolves to that address again. MAY WAIT. */
 static struct str client_host(struct mail_session *session, struct arena *arena)
 {
     const struct mail_server *server = session->server;
@@ -89,8 +89,8 @@ static struct str client_host(struct mail_session *session, struct arena *arena)
     return UNAVAILABLE;
 }
 
-/* A client that does not wait for the greeting is no mail server. MAY WAIT. False: it was turned
- * away. */
+/* Waits for the greeting delay: a client that sends before the greeting is not a mail server. MAY
+ * WAIT. False: it was rejected, or has left. */
 static bool wait_in_silence(struct mail_session *session, uint64_t delay_ms)
 {
     session->log.action = "in delay pipelining state";
@@ -135,14 +135,14 @@ static enum mail_step mail_smtp_say(struct mail_session *session, struct str tex
     return MAIL_GOES_ON;
 }
 
-/* None of SMTP's. */
+/* Rejects an unknown command. */
 static enum mail_step unknown(struct mail_session *session)
 {
     mail_say(session, INVALID);
     return mail_count_error(session);
 }
 
-/* Commands of SMTP that only a backend obeys. */
+/* Is it a command that only a backend accepts? */
 static bool is_for_backend(const struct mail_command *command)
 {
     return mail_command_is(command, "DATA") || mail_command_is(command, "VRFY") ||
@@ -226,7 +226,7 @@ static enum mail_step mail_from(struct mail_session *session, const struct mail_
     return mail_smtp_say(session, OK);
 }
 
-/* The first recipient decides which backend has the mail. */
+/* The first recipient determines the backend. */
 static enum mail_step rcpt_to(struct mail_session *session, const struct mail_command *command,
                               struct str line)
 {

@@ -5,7 +5,7 @@
 #include "mail/backend/backend.h"
 #include "mail/session/session.h"
 
-/* A member is the value of the directive of its name, with smtp_ before it. */
+/* A member is the value of the directive of that name after smtp_. */
 extern struct settings_key smtp_key;
 struct smtp_settings {
     uint64_t client_buffer;
@@ -13,7 +13,7 @@ struct smtp_settings {
     struct vec listed; /* struct str: of smtp_capabilities */
     uint64_t greeting_delay_ms;
 
-    /* Derived: whole answers to EHLO. */
+    /* Derived: complete replies to EHLO. */
     struct str capabilities, starttls_capabilities, starttls_only_capabilities;
 };
 
