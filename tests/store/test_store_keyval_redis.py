@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness import run_binary, until
+from harness import binaries, proc, run_binary, until
 from harness.backend import talk_to_each
 from harness.certificates import Authority
 from harness.h2 import H2
@@ -408,6 +408,42 @@ def test_the_api(start, redis):
     assert node.set(**{"k%d" % i: "v" * 100 for i in range(2500)}) == 201
     assert len(node.pairs()) == 2502
     assert node.call("DELETE") == 204 and node.has() and one.keys() == ["zz:other"]
+
+
+def test_all_zones_where_one_store_is_gone(serve, redis):
+    """The zone whose store does not answer is null; the others have their pairs."""
+    one, other = redis(), redis()
+    server = serve("keyval_zone zone=here:1m; keyval $arg_k $a zone=here; keyval_zone_redis zone=gone port=%d; keyval $arg_k $b zone=gone;"
+                   "keyval_zone_redis zone=z port=%d; keyval $arg_k $c zone=z;" % (other.port, one.port) + SERVER.replace("$value", "$c") % "")
+    one.ask("SET", "z:a", "1")
+    server.get("/api/9/http/keyvals/here", method="POST", body='{"b": "2"}')
+    everything = lambda: json.loads(server.get("/api/9/http/keyvals/").body)
+    assert everything() == {"here": {"b": "2"}, "gone": {}, "z": {"a": "1"}}
+    other.stop()
+    assert everything() == {"here": {"b": "2"}, "gone": None, "z": {"a": "1"}}
+    assert 'the store of keyval_zone_redis "gone" does not answer' in server.error_log
+    assert server.get("/api/9/http/keyvals/gone").status == 503
+
+
+def test_pairs_are_not_in_memory_all_at_once(start, redis):
+    """64 MB in a zone: the worker has some of the pairs at a time, and when the store ends in the middle, the response is cut."""
+    one = redis()
+    one.ask("EVAL", "for i = 1, 320 do redis.call('SET', 'z:' .. i, string.rep('v', 200000)) end", 0)
+    server = start(one.port, words="command_timeout=5s")
+    [worker] = server.children()
+    assert server.get("/plain").text == "plain"
+    before = proc.resident_kb(worker)
+    assert len(json.loads(server.get("/api/9/http/keyvals/z").body)) == 320
+    assert proc.resident_kb(worker) - before < binaries.resident_limit(24 * 1024)
+    with contextlib.closing(socket.create_connection(("127.0.0.1", server.port), 30)) as conn:
+        conn.sendall(b"GET /api/9/http/keyvals/z HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert conn.recv(100000).startswith(b"HTTP/1.1 200")
+        one.stop()
+        rest = b""
+        while data := conn.recv(1 << 20):
+            rest = data
+        assert not rest.endswith(b"0\r\n\r\n")
+    server.wait_log('the store of keyval_zone_redis "z" was lost while its pairs were shown; the response is cut')
 
 
 def test_reload(start, redis):

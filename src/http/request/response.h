@@ -163,12 +163,14 @@ struct buf;
 enum handler_result response_gathered(struct request *request, unsigned status,
                                       struct str content_type, struct buf *text);
 /*
- * A body that is made piece by piece (produced.c). make appends some more of it and may not wait;
- * others get their turn between two calls. False: that was all.
+ * A body that is made piece by piece (produced.c). make appends some more of it, perhaps nothing,
+ * and may wait; others get their turn between two calls. False: that was all.
  */
 struct body_maker {
     bool (*make)(void *arg, struct buf *out);
     void *arg;
+    const bool *is_broken; /* make has set it: the body cannot be completed, and is cut, or 500 is
+                            * the answer. NULL: that does not happen */
 };
 /* The body of a response whose head was sent: response_start gave HANDLER_NEXT. MAY WAIT. */
 enum handler_result response_produce(struct request *request, const struct body_maker *maker);

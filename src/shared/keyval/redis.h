@@ -90,9 +90,16 @@ enum keyval_redis_result {
 
 enum keyval_redis_result keyval_redis_pair(const struct keyval_redis *redis, struct arena *arena,
                                            struct str key, struct str *value);
-/* All pairs: struct keyval_pair in the arena, in no order. */
-enum keyval_redis_result keyval_redis_pairs(const struct keyval_redis *redis, struct arena *arena,
-                                            struct vec *pairs);
+/*
+ * All pairs, some at a time and in no order; one whose key the store moves meanwhile may come
+ * twice. The walk lives in the arena, and has what it read last.
+ */
+struct keyval_walk;
+struct keyval_walk *keyval_redis_walk(const struct keyval_redis *redis, struct arena *arena);
+/* Some pairs more, perhaps none: struct keyval_pair, valid until the next call. *has_more: these
+ * were not the last. */
+enum keyval_redis_result keyval_redis_walk_on(struct keyval_walk *walk, struct vec *pairs,
+                                              bool *has_more);
 /* Makes keys that are not there, or changes those that are (struct keyval_change): all, or none. */
 enum keyval_redis_result keyval_redis_change(const struct keyval_redis *redis, struct arena *arena,
                                              const struct vec *changes, bool is_new);

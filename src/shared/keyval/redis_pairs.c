@@ -1,12 +1,14 @@
 /* keyval_zone_redis: the pairs, as the API shows and changes them. */
 #include "base/clock.h"
-#include "base/map.h"
 #include "shared/keyval/redis.h"
 #include "store/resp.h"
 
 enum {
-    WAITS_MS = 500,  /* for a call of the store, of those who administrate */
-    TOGETHER = 1000, /* keys of one call */
+    WAITS_MS = 500,      /* for a call of the store, of those who administrate */
+    WALKS_MS = 10000,    /* for all calls of a walk */
+    REMOVED_MOST = 1000, /* keys of one call */
+    READ_MOST = 16,      /* each value may be as large as a reply */
+    CURSOR_ROOM = 20,    /* digits */
 };
 
 static struct store_call call_of(const struct keyval_redis *redis, struct arena *arena)
@@ -34,6 +36,17 @@ enum keyval_redis_result keyval_redis_pair(const struct keyval_redis *redis, str
 
 /* ---- all pairs ---- */
 
+struct keyval_walk {
+    const struct keyval_redis *redis;
+    char cursor_text[CURSOR_ROOM];
+    struct str cursor; /* of SCAN */
+    bool has_begun;    /* a cursor of "0" is that of the end */
+    int64_t left_ms;   /* to wait for the store */
+    struct arena keys_arena, values_arena;
+    struct vec keys; /* struct str: of the SCAN before */
+    size_t next_key; /* whose value was not read */
+};
+
 /* The names of all keys of the zone, as a pattern: "\*" is a star. */
 static struct str pattern_of(const struct keyval_redis *redis, struct arena *arena)
 {
@@ -51,74 +64,149 @@ static struct str pattern_of(const struct keyval_redis *redis, struct arena *are
     return str_from(text, at);
 }
 
-/* The keys of the zone, each once: struct str. */
-static enum keyval_redis_result list_keys(const struct keyval_redis *redis, struct arena *arena,
-                                          struct vec *keys)
+static void walk_free(void *arg)
 {
-    struct str pattern = pattern_of(redis, arena), cursor = STR("0");
-    struct map seen = {0};
+    struct keyval_walk *walk = arg;
 
-    if (store_is_cluster(redis->store)) {
-        return KEYVAL_REDIS_REFUSED; /* each server has some */
-    }
-    do {
-        const struct store_call call = call_of(redis, arena);
-        struct vec some = {0};
-        enum store_result result = store_scan(&call, pattern, &cursor, &some);
-
-        if (result != STORE_OK) {
-            return result_of(result);
-        }
-        vec_each(const struct str, key, &some) {
-            if (map_put(&seen, arena, *key, &seen) == NULL) {
-                *vec_add(keys, arena, struct str) = *key;
-            }
-        }
-    } while (!str_is(cursor, "0"));
-    return KEYVAL_REDIS_DONE;
+    arena_free(&walk->keys_arena);
+    arena_free(&walk->values_arena);
 }
 
-enum keyval_redis_result keyval_redis_pairs(const struct keyval_redis *redis, struct arena *arena,
-                                            struct vec *pairs)
+struct keyval_walk *keyval_redis_walk(const struct keyval_redis *redis, struct arena *arena)
 {
-    struct vec keys = {0};
-    enum keyval_redis_result result = list_keys(redis, arena, &keys);
-    const struct str *names = keys.items;
+    struct keyval_walk *walk = arena_new(arena, struct keyval_walk);
 
-    for (size_t done = 0; result == KEYVAL_REDIS_DONE && done < keys.count; done += TOGETHER) {
-        size_t count = keys.count - done < TOGETHER ? keys.count - done : TOGETHER;
-        struct store_found *found = arena_array(arena, count, sizeof(*found));
-        const struct store_call call = call_of(redis, arena);
+    walk->redis = redis;
+    walk->cursor = STR("0");
+    walk->left_ms = WALKS_MS;
+    arena_init(&walk->keys_arena);
+    arena_init(&walk->values_arena);
+    arena_on_free(arena, walk_free, walk);
+    return walk;
+}
 
-        store_get_all(&call, names + done, count, found);
-        for (size_t i = 0; i < count; i++) {
-            if (found[i].result == STORE_OK) {
-                *vec_add(pairs, arena, struct keyval_pair) =
-                    (struct keyval_pair){.key = str_skip(names[done + i], redis->prefix.len),
-                                         .value = found[i].value};
-            } else if (found[i].result != STORE_ABSENT && found[i].result != STORE_REFUSED) {
-                result = KEYVAL_REDIS_GONE; /* what is no string is no pair */
-            }
+static struct store_call walk_call(const struct keyval_walk *walk, struct arena *arena)
+{
+    struct store_call call = call_of(walk->redis, arena);
+
+    if (walk->left_ms < WAITS_MS) {
+        call.deadline_ms = clock_now.now_ms + (uint64_t) walk->left_ms;
+    }
+    return call;
+}
+
+/* False: the walk has waited for too long. */
+static bool walk_waited(struct keyval_walk *walk, uint64_t since_ms)
+{
+    walk->left_ms -= (int64_t) (clock_now.now_ms - since_ms);
+    return walk->left_ms > 0;
+}
+
+/* The next keys, perhaps none. MAY WAIT. */
+static enum keyval_redis_result scan_keys(struct keyval_walk *walk)
+{
+    uint64_t since_ms = clock_now.now_ms;
+    struct str cursor = walk->cursor;
+
+    if (store_is_cluster(walk->redis->store)) {
+        return KEYVAL_REDIS_REFUSED; /* each server has some */
+    }
+    arena_free(&walk->keys_arena);
+    arena_init(&walk->keys_arena);
+    walk->keys = (struct vec){0};
+    walk->next_key = 0;
+    const struct store_call call = walk_call(walk, &walk->keys_arena);
+    enum store_result result =
+        store_scan(&call, pattern_of(walk->redis, &walk->keys_arena), &cursor, &walk->keys);
+    if (result != STORE_OK) {
+        return result_of(result);
+    }
+    if (cursor.len > CURSOR_ROOM) {
+        return KEYVAL_REDIS_REFUSED;
+    }
+    memcpy(walk->cursor_text, cursor.data, cursor.len);
+    walk->cursor = (struct str){walk->cursor_text, cursor.len};
+    walk->has_begun = true;
+    return walk_waited(walk, since_ms) ? KEYVAL_REDIS_DONE : KEYVAL_REDIS_GONE;
+}
+
+static bool walk_has_more(const struct keyval_walk *walk)
+{
+    return !walk->has_begun || walk->next_key < walk->keys.count || !str_is(walk->cursor, "0");
+}
+
+/* The values of the next keys. MAY WAIT. */
+static enum keyval_redis_result read_values(struct keyval_walk *walk, struct vec *pairs)
+{
+    uint64_t since_ms = clock_now.now_ms;
+    const struct str *names = (const struct str *) walk->keys.items + walk->next_key;
+    size_t count = walk->keys.count - walk->next_key;
+
+    count = count < READ_MOST ? count : READ_MOST;
+    arena_free(&walk->values_arena);
+    arena_init(&walk->values_arena);
+    struct store_found *found = arena_array(&walk->values_arena, count, sizeof(*found));
+    const struct store_call call = walk_call(walk, &walk->values_arena);
+    store_get_all(&call, names, count, found);
+    for (size_t i = 0; i < count; i++) {
+        if (found[i].result == STORE_OK) {
+            *vec_add(pairs, &walk->values_arena, struct keyval_pair) =
+                (struct keyval_pair){.key = str_skip(names[i], walk->redis->prefix.len),
+                                     .value = found[i].value};
+        } else if (found[i].result != STORE_ABSENT && found[i].result != STORE_REFUSED) {
+            return KEYVAL_REDIS_GONE; /* what is no string is no pair */
         }
+    }
+    walk->next_key += count;
+    return walk_waited(walk, since_ms) ? KEYVAL_REDIS_DONE : KEYVAL_REDIS_GONE;
+}
+
+enum keyval_redis_result keyval_redis_walk_on(struct keyval_walk *walk, struct vec *pairs,
+                                              bool *has_more)
+{
+    enum keyval_redis_result result = KEYVAL_REDIS_DONE;
+
+    *pairs = (struct vec){0};
+    if (walk->next_key == walk->keys.count && walk_has_more(walk)) {
+        result = scan_keys(walk);
+    }
+    if (result == KEYVAL_REDIS_DONE && walk->next_key < walk->keys.count) {
+        result = read_values(walk, pairs);
+    }
+    *has_more = walk_has_more(walk);
+    return result;
+}
+
+/* Removes the keys that the walk has found last. MAY WAIT. */
+static enum keyval_redis_result remove_keys(struct keyval_walk *walk)
+{
+    static struct store_script script = {.text = "return redis.call('UNLINK', unpack(KEYS))"};
+    enum keyval_redis_result result = KEYVAL_REDIS_DONE;
+
+    while (result == KEYVAL_REDIS_DONE && walk->next_key < walk->keys.count) {
+        size_t left = walk->keys.count - walk->next_key;
+        const struct store_words words = {(const struct str *) walk->keys.items + walk->next_key,
+                                          left < REMOVED_MOST ? left : REMOVED_MOST},
+                                 none = {0};
+        const struct store_call call = call_of(walk->redis, &walk->keys_arena);
+        struct str reply;
+
+        result = result_of(store_run(&call, &script, &words, &none, &reply));
+        walk->next_key += words.count;
     }
     return result;
 }
 
 enum keyval_redis_result keyval_redis_clear(const struct keyval_redis *redis, struct arena *arena)
 {
-    static struct store_script script = {.text = "return redis.call('UNLINK', unpack(KEYS))"};
-    struct vec keys = {0};
-    enum keyval_redis_result result = list_keys(redis, arena, &keys);
+    struct keyval_walk *walk = keyval_redis_walk(redis, arena);
+    enum keyval_redis_result result = KEYVAL_REDIS_DONE;
 
-    for (size_t done = 0; result == KEYVAL_REDIS_DONE && done < keys.count; done += TOGETHER) {
-        const struct store_words words = {(const struct str *) keys.items + done,
-                                          keys.count - done < TOGETHER ? keys.count - done
-                                                                       : TOGETHER},
-                                 none = {0};
-        const struct store_call call = call_of(redis, arena);
-        struct str reply;
-
-        result = result_of(store_run(&call, &script, &words, &none, &reply));
+    while (result == KEYVAL_REDIS_DONE && walk_has_more(walk)) {
+        result = scan_keys(walk);
+        if (result == KEYVAL_REDIS_DONE) {
+            result = remove_keys(walk);
+        }
     }
     return result;
 }

@@ -306,7 +306,7 @@ static enum handler_result send_listing(struct autoindex_page *page)
     enum handler_result result = response_start(request);
     return result != HANDLER_NEXT
                ? result
-               : response_produce(request, &(struct body_maker){make_some, page});
+               : response_produce(request, &(struct body_maker){make_some, page, NULL});
 }
 
 /* MAY WAIT. */

@@ -303,7 +303,7 @@ static bool send_page(struct listing *listing)
 {
     const struct fancy_settings *settings = listing->settings;
     struct request *request = listing->request;
-    const struct body_maker maker = {make_some, listing};
+    const struct body_maker maker = {make_some, listing, NULL};
 
     return (!settings->header.is_set || send_part(request, &settings->header)) &&
            response_produce_part(request, &maker) &&

@@ -523,5 +523,5 @@ enum handler_result dav_propfind(struct request *request)
     }
     dav_ext_describe(request, 207);
     return response_produced(request, 207, STR("text/xml"),
-                             &(struct body_maker){propfind_make_some, listing});
+                             &(struct body_maker){propfind_make_some, listing, NULL});
 }

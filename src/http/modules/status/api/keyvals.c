@@ -76,38 +76,44 @@ static enum handler_result show_pair(struct request *request, const struct keyva
 
 /* Zones whose pairs are being shown; in the request's arena. */
 struct shown_zones {
-    const struct keyval_zone *zone;  /* the one whose turn it is */
-    bool are_all;                    /* those after it follow, and each is a member of its own */
-    bool is_open;                    /* the member is in an object that was begun */
-    bool has_begun;                  /* the zone's own object was */
-    uint32_t cursor;                 /* in the zone */
-    const struct redis_pairs *redis; /* the pairs of the first zone of Redis that follows */
+    struct request *request;
+    const struct keyval_zone *zone; /* the one whose turn it is */
+    bool are_all;                   /* those after it follow, and each is a member of its own */
+    bool is_open;                   /* the member is in an object that was begun */
+    bool has_begun;                 /* the zone's own object was */
+    bool is_broken;                 /* a store was lost in the middle of its pairs */
+    uint32_t cursor;                /* in the zone */
+    struct keyval_walk *walk;       /* of a zone of Redis; NULL: it has not begun */
+    struct vec pairs;               /* struct keyval_pair: of a zone of Redis, to be shown next */
+    bool has_more;                  /* of a zone of Redis, after those */
     struct json json;
 };
 
-/* What was read of a zone of Redis, before it is shown. */
-struct redis_pairs {
-    struct redis_pairs *next;
-    struct vec pairs; /* struct keyval_pair */
-};
+/* The next pairs of a zone of Redis. MAY WAIT. */
+static enum keyval_redis_result read_redis(struct shown_zones *shown)
+{
+    if (shown->walk == NULL) {
+        shown->walk = keyval_redis_walk(shown->zone->redis, &shown->request->arena);
+    }
+    return keyval_redis_walk_on(shown->walk, &shown->pairs, &shown->has_more);
+}
 
-enum { SHOWN_TOGETHER = 256 }; /* pairs between which others get their turn */
-
-/* False: these were the last. */
+/* False: these were the last. MAY WAIT. */
 static bool put_redis_pairs(struct shown_zones *shown)
 {
-    const struct vec *pairs = &shown->redis->pairs;
-    const struct keyval_pair *items = pairs->items;
-    uint32_t end = pairs->count - shown->cursor > SHOWN_TOGETHER ? shown->cursor + SHOWN_TOGETHER
-                                                                 : (uint32_t) pairs->count;
-
-    for (; shown->cursor < end; shown->cursor++) {
-        json_put_name(&shown->json, items[shown->cursor].key);
-        json_put_text(&shown->json, items[shown->cursor].value);
+    vec_each(const struct keyval_pair, pair, &shown->pairs) {
+        json_put_name(&shown->json, pair->key);
+        json_put_text(&shown->json, pair->value);
     }
-    if (end == pairs->count) {
-        shown->redis = shown->redis->next;
+    if (!shown->has_more) {
         return false;
+    }
+    if (read_redis(shown) != KEYVAL_REDIS_DONE) {
+        log_error(&shown->request->log, 0,
+                  "api: the store of keyval_zone_redis \"%.*s\" was lost while its pairs were "
+                  "shown; the response is cut",
+                  STR_ARG(shown->zone->zone->name));
+        shown->is_broken = true;
     }
     return true;
 }
@@ -119,24 +125,45 @@ static bool put_pairs(struct shown_zones *shown)
                : keyval_text_put(&shown->json, shown->zone->store, &shown->cursor, false);
 }
 
-/* Some pairs more of the zone; then the next one's turn comes. */
+static void zone_is_shown(struct shown_zones *shown)
+{
+    shown->has_begun = false;
+    shown->walk = NULL;
+    shown->zone = shown->are_all ? shown->zone->next : NULL;
+}
+
+/* Among all zones, one whose store does not answer is null. MAY WAIT. */
+static bool zone_begin(struct shown_zones *shown)
+{
+    struct str name = shown->zone->zone->name;
+
+    if (shown->are_all && shown->zone->redis != NULL && read_redis(shown) != KEYVAL_REDIS_DONE) {
+        log_error(&shown->request->log, 0,
+                  "api: the store of keyval_zone_redis \"%.*s\" does not answer", STR_ARG(name));
+        json_put_name(&shown->json, name);
+        buf_append(shown->json.out, STR("null"));
+        return false;
+    }
+    json_open(&shown->json, shown->are_all ? name : STR_NONE, '{');
+    shown->has_begun = true;
+    shown->cursor = 0;
+    return true;
+}
+
+/* Some pairs more of the zone; then the next one's turn comes. MAY WAIT. */
 static void show_some(struct shown_zones *shown)
 {
-    struct json *json = &shown->json;
-
-    if (!shown->has_begun) {
-        json_open(json, shown->are_all ? shown->zone->zone->name : STR_NONE, '{');
-        shown->has_begun = true;
-        shown->cursor = 0;
+    if (!shown->has_begun && !zone_begin(shown)) {
+        zone_is_shown(shown);
+        return;
     }
     if (!put_pairs(shown)) {
-        json_close(json, '}');
-        shown->has_begun = false;
-        shown->zone = shown->are_all ? shown->zone->next : NULL;
+        json_close(&shown->json, '}');
+        zone_is_shown(shown);
     }
 }
 
-/* struct body_maker. */
+/* struct body_maker. MAY WAIT. */
 static bool show_more(void *arg, struct buf *out)
 {
     struct shown_zones *shown = arg;
@@ -155,42 +182,23 @@ static bool show_more(void *arg, struct buf *out)
     return shown->zone != NULL;
 }
 
-/* The pairs of those of the zones that are of Redis. MAY WAIT. */
-static enum keyval_redis_result read_redis(struct request *request, const struct keyval_zone *zone,
-                                           bool are_all, const struct redis_pairs **first)
-{
-    struct redis_pairs *last = NULL;
-
-    for (; zone != NULL; zone = are_all ? zone->next : NULL) {
-        if (zone->redis == NULL) {
-            continue;
-        }
-        struct redis_pairs *read = arena_new(&request->arena, struct redis_pairs);
-        enum keyval_redis_result result =
-            keyval_redis_pairs(zone->redis, &request->arena, &read->pairs);
-        if (result != KEYVAL_REDIS_DONE) {
-            return result;
-        }
-        *(last == NULL ? first : (const struct redis_pairs **) &last->next) = read;
-        last = read;
-    }
-    return KEYVAL_REDIS_DONE;
-}
-
 /* MAY WAIT. */
 static enum handler_result show_pairs(struct request *request, const struct keyval_zone *zone,
                                       bool are_all)
 {
     struct shown_zones *shown = arena_new(&request->arena, struct shown_zones);
 
+    shown->request = request;
     shown->zone = zone;
     shown->are_all = are_all;
-    enum keyval_redis_result result = read_redis(request, zone, are_all, &shown->redis);
-    if (result != KEYVAL_REDIS_DONE) {
-        return refuse_redis(request, result);
+    if (!are_all && zone->redis != NULL) {
+        enum keyval_redis_result result = read_redis(shown);
+        if (result != KEYVAL_REDIS_DONE) {
+            return refuse_redis(request, result);
+        }
     }
     return response_produced(request, 200, STR("application/json"),
-                             &(struct body_maker){show_more, shown});
+                             &(struct body_maker){show_more, shown, &shown->is_broken});
 }
 
 /* MAY WAIT. */
