@@ -160,3 +160,11 @@ def test_a_variable_cannot_end_the_field(serve):
     response = server.get("/a%0d%0aX-Evil:%201")
     assert response.header("X-Evil") is None
     assert response.header("Content-Type").startswith("text/html; charset=a/a")
+
+
+def test_a_charset_for_a_response_without_a_type(serve, backend):
+    """X-Accel-Charset has nothing to say there, so that the log has nothing, either."""
+    back = backend([b"HTTP/1.1 200 OK\r\nX-Accel-Charset: no-such\r\nContent-Length: 2\r\n\r\nok"])
+    server = serve(front(back.port, ""))
+    assert server.get("/").text == "ok"
+    assert "unknown charset" not in server.error_log

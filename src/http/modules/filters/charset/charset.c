@@ -300,9 +300,11 @@ static void change_charset(struct request *request, const struct charset_setting
     const struct recode_table *table = NULL;
     struct change change = {.has_from = false};
 
+    if (response->content_type.len == 0 || response->framing == FRAMING_TUNNEL) {
+        return;
+    }
     check_wanted(request);
-    if (response->content_type.len == 0 || response->framing == FRAMING_TUNNEL ||
-        !choose(request, settings, &change)) {
+    if (!choose(request, settings, &change)) {
         return;
     }
     bool is_other = change.has_from && !str_equal_nocase(change.from, change.to);
