@@ -67,6 +67,17 @@ def test_connection_in_doubt_is_not_kept(serve, backend, answer):
     assert back.connections == 2
 
 
+@pytest.mark.parametrize("field, connections", [
+    ("Connection close", 2), ("connection 'te, CLOSE'", 2), ("Connection $arg_c", 2), ("Connection $arg_none", 1), ("Connection closed", 1), ("X-Connection close", 1)])
+def test_request_that_says_close_is_the_last_of_its_connection(serve, backend, field, connections):
+    """Also of a backend that closes without a word: by then another request would be on its way."""
+    back = backend([OK] * 2, [OK])
+    server = serve(LOCATION % (back.port, "proxy_set_header %s;" % field))
+    for _ in range(2):
+        assert server.get("/?c=close", method="POST", body="x").text == "ok"
+    assert back.connections == connections
+
+
 @pytest.mark.parametrize("answer", [
     OK,
     b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nok",

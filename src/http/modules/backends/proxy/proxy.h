@@ -81,6 +81,7 @@ struct proxy_state {
     struct str method;
     int64_t body_length; /* of the body that is sent; -1 = none, or not known */
     bool is_chunked;     /* the body is sent in chunks */
+    bool says_close;     /* *_set_header announces that this request is the connection's last */
 
     /* The answer. */
     bool has_status;    /* its first line was read */

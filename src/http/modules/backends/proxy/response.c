@@ -108,7 +108,8 @@ enum head_result proxy_read_head(struct exchange *x)
         note_keep_alive(x);
     }
     state->left = state->end == BODY_COUNTED ? (uint64_t) response->content_length : UINT64_MAX;
-    state->may_stay_open = stays_open(response) && state->end != BODY_UNTIL_CLOSED &&
+    state->may_stay_open = !state->says_close && stays_open(response) &&
+                           state->end != BODY_UNTIL_CLOSED &&
                            !(state->end == BODY_CHUNKED && response->version < HTTP_1_1);
     return HEAD_DONE;
 }
