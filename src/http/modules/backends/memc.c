@@ -1,4 +1,4 @@
-/* ngx_http_memc_module: commands to memcached, and its answers as they come. */
+/* ngx_http_memc_module: sends commands to memcached; its answers are the responses. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -13,11 +13,10 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-#define VALUE_MAX                                                                                  \
-    (16 * 1024 *                                                                                   \
-     1024) /* bytes of a body that becomes a value; memcached's own limit is 1 MB as a rule */
-#define LINE_MAX 4096 /* bytes of a line that memcached answers with */
-#define KEY_MAX 250   /* bytes of a key, as memcached has it */
+/* most bytes of a body that becomes a value; memcached's own limit is usually 1 MB */
+#define VALUE_MAX (16 * 1024 * 1024)
+#define LINE_MAX 4096 /* bytes of a line of an answer */
+#define KEY_MAX 250   /* bytes of a key, memcached's limit */
 
 enum memc_kind {
     MEMC_GET,
@@ -33,7 +32,7 @@ enum memc_kind {
 static const struct memc_command {
     const char *name;
     enum memc_kind kind;
-    unsigned methods; /* whose command it is where $memc_cmd says none */
+    unsigned methods; /* methods that select this command if $memc_cmd is not set */
 } commands[] = {
     {"get", MEMC_GET, METHOD_GET | METHOD_HEAD},
     {"set", MEMC_STORE, METHOD_PUT},
@@ -51,22 +50,22 @@ static const struct memc_command {
 /* clang-format on */
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* What one place says, besides the family's options. */
+/* Settings of a location, besides those of the family. */
 struct memc_settings {
     struct pass_target target;
-    struct vec allowed; /* struct str: commands; none = all */
+    struct vec allowed; /* struct str: allowed commands; none = all */
     bool tells_modification;
-    const struct variable *command, *key, *flags, *exptime, *value; /* NULL where no pass is */
+    const struct variable *command, *key, *flags, *exptime, *value; /* NULL without memc_pass */
 };
 
 /* In the request's arena, used for all attempts. */
 struct memc_state {
     const struct memc_command *command;
-    struct value_reading value; /* its key is empty where the command has none */
-    bool is_value;              /* the answer is one */
-    bool has_ended;             /* all lines came */
-    bool is_misread; /* the line says that the command was not understood: nobody knows what else
-                        comes */
+    struct value_reading value; /* its key is empty if the command has none */
+    bool is_value;              /* the answer is a value */
+    bool has_ended;             /* all lines were read */
+    /* The answer says that the command was not understood, so it is unknown what follows. */
+    bool is_misread;
 };
 
 static struct settings_key memc_key;
@@ -75,7 +74,7 @@ static const struct exchange_family memc_family;
 
 /* ---- the request ---- */
 
-/* The value of a variable, empty where there is none. */
+/* The value of a variable; empty if it has none. */
 static struct str value_of(struct exchange *x, const struct variable *variable)
 {
     struct str text = STR_NONE;
@@ -124,7 +123,7 @@ static bool is_allowed(struct exchange *x, const struct memc_command *command)
     return own->allowed.count == 0;
 }
 
-/* A number that is a variable's, up to `most`; empty where that is. */
+/* Reads a variable as a number up to `most`; empty if the variable is. */
 static bool memc_read_number(struct exchange *x, const struct variable *variable, uint64_t most,
                              struct str *out)
 {
@@ -139,7 +138,7 @@ static bool memc_read_number(struct exchange *x, const struct variable *variable
     return false;
 }
 
-/* The same; where the variable is empty it becomes "0". */
+/* The same; "0" if the variable is empty. */
 static bool read_number_or_zero(struct exchange *x, const struct variable *variable, uint64_t most,
                                 struct str *out)
 {
@@ -153,10 +152,8 @@ static bool read_number_or_zero(struct exchange *x, const struct variable *varia
     return true;
 }
 
-/*
- * Is it a key that memcached takes? One that it does not take makes it read the value after a `set`
- * as commands, which would be the client's.
- */
+/* Is it a valid key for memcached? With an invalid one, memcached would interpret the value of a
+ * `set`, which may come from the client, as commands. */
 static bool is_key(const struct exchange *x, struct str key)
 {
     if (key.len == 0) {
@@ -168,8 +165,8 @@ static bool is_key(const struct exchange *x, struct str key)
     return key.len != 0 && key.len <= KEY_MAX;
 }
 
-/* The client's body, from its file, too. Blocks for the disk. False: it is too large, or cannot be
- * read. */
+/* Reads the client's body, even from a file. Blocks on the disk. False: it is too large, or cannot
+ * be read. */
 static bool body_bytes(struct exchange *x, struct str *out)
 {
     const struct request_body *body = request_passed_body(x->request);
@@ -196,8 +193,8 @@ static bool body_bytes(struct exchange *x, struct str *out)
     return true;
 }
 
-/* "set key flags exptime length", and the value. Numbers that memcached refuses would have it read
- * the value as commands. */
+/* Makes "set key flags exptime length", and the value. With a number that memcached refuses, it
+ * would interpret the value as commands. */
 static bool make_store(struct exchange *x, const struct memc_state *state)
 {
     const struct memc_settings *own = x->module_settings;
@@ -223,7 +220,7 @@ static bool make_store(struct exchange *x, const struct memc_state *state)
     return true;
 }
 
-/* A command of one line, with a number after it or without. */
+/* Makes a command of one line, with or without a number at its end. */
 static bool make_line(struct exchange *x, const struct memc_state *state)
 {
     const struct memc_settings *own = x->module_settings;
@@ -275,7 +272,7 @@ static bool memc_make_request(struct exchange *x)
     return state->command->kind == MEMC_STORE ? make_store(x, state) : make_line(x, state);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static void memc_begin_response(struct exchange *x)
 {
@@ -307,13 +304,14 @@ static enum head_result memc_read_value(struct exchange *x, struct str line)
     return HEAD_DONE;
 }
 
-/* The status of a line that is the answer; 0: it is none to this command. */
+/* The status for a line that is the whole answer; 0: the line has another meaning for this
+ * command. */
 static unsigned status_of(const struct memc_state *state, struct str line)
 {
     enum memc_kind kind = state->command->kind;
 
     if (kind == MEMC_GET) {
-        return 0; /* an error is no value, as with memcached_pass */
+        return 0; /* an error is not a value, as with memcached_pass */
     }
     if (str_is(line, "ERROR") || str_starts(line, STR("CLIENT_ERROR")) ||
         str_starts(line, STR("SERVER_ERROR"))) {
@@ -339,8 +337,8 @@ static unsigned status_of(const struct memc_state *state, struct str line)
     }
 }
 
-/* The first line says how it went; but before a value it stays, and is the body, or the first part
- * of it. */
+/* The first line has the result. The line before a value is consumed; otherwise the line is the
+ * body, or the first part of it. */
 static enum head_result memc_read_head(struct exchange *x)
 {
     struct memc_state *state = x->state;
@@ -370,7 +368,7 @@ static enum head_result memc_read_head(struct exchange *x)
     return result;
 }
 
-/* A line of an answer that is lines; only stats has several. */
+/* Reads one line of an answer that is not a value; only stats has several. */
 static enum body_result read_lines(struct exchange *x, struct str *data)
 {
     struct memc_state *state = x->state;
@@ -433,7 +431,7 @@ static enum handler_result memc_answer(struct request *request)
 
 /* ---- variables ---- */
 
-/* They have a value only where `set` or `map` gives them one, or an answer did. */
+/* These variables have a value only if `set`, `map` or an answer assigned one. */
 static bool get_none(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     return false;

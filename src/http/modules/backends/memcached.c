@@ -1,4 +1,4 @@
-/* ngx_http_memcached_module: answers out of memcached (its text protocol: `get`). */
+/* ngx_http_memcached_module: responses from memcached (text protocol: `get`). */
 #include "base/parse.h"
 #include "base/text.h"
 #include "http/exchange/cache/rows.h"
@@ -8,11 +8,11 @@
 #include "http/routing/settings.h"
 #include "server/module.h"
 
-/* Settings of one location, besides the family's. */
+/* Settings of a location, besides those of the family. */
 struct memcached_settings {
     struct pass_target target;
-    const struct variable *key; /* $memcached_key; NULL where no pass is */
-    int64_t gzip_flag;          /* bits of an entry's flags that say it is compressed; 0 = none */
+    const struct variable *key; /* $memcached_key; NULL without memcached_pass */
+    int64_t gzip_flag;          /* bits of an item's flags that mean gzip; 0 = none */
 };
 
 static struct settings_key memcached_key;
@@ -40,7 +40,7 @@ static bool memcached_make_request(struct exchange *x)
     return true;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static void memcached_begin_response(struct exchange *x)
 {
@@ -165,7 +165,7 @@ static const struct exchange_family memcached_family = {
 static const struct directive_table *const memcached_tables[] = {&memcached_table,
                                                                  &memcached_family.table, NULL};
 
-/* $memcached_key has a value only where `set` or `map` gives it one. */
+/* $memcached_key has a value only if `set` or `map` assigned one. */
 static bool get_key(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     return false;

@@ -1,5 +1,4 @@
-/* ngx_http_mirror_module: requests that are sent elsewhere as well, where nobody waits for the
- * answers. */
+/* ngx_http_mirror_module: sends copies of requests as subrequests, and ignores the responses. */
 #include "http/request/body.h"
 #include "http/request/request.h"
 #include "http/request/subrequest.h"
@@ -8,19 +7,17 @@
 #include "server/module.h"
 
 struct mirror_settings {
-    struct vec uris; /* struct str: of subrequests */
-    bool with_body;  /* which is read first, then */
+    struct vec uris; /* struct str: URIs of the subrequests */
+    bool with_body;  /* include the request body, which is read first */
 };
 
 static struct settings_key mirror_key;
 
 TYPED_SETTINGS(mirror_settings_at, struct mirror_settings, mirror_key, struct http_location)
 
-/*
- * Mirrors at work in this worker. Each holds two connections, the client's and the backend's,
- * though the client has its answer and may be gone: a backend that stalls must not take those of
- * all others.
- */
+/* Active mirror subrequests in this worker. Each holds two connections, the client's and the
+ * backend's, even after the client got its response or is gone: a stalled backend must not use up
+ * the connections of all others. */
 static unsigned at_work;
 
 static bool has_room(const struct request *request)
@@ -62,7 +59,7 @@ static enum handler_result mirror_begin(struct request *request, struct str uri,
     return result;
 }
 
-/* Begins the subrequests, for whose end the request's own waits. MAY WAIT for the body. */
+/* Starts the subrequests; the end of the request waits for theirs. MAY WAIT for the body. */
 static enum handler_result mirror_request(struct request *request)
 {
     const struct mirror_settings *settings = mirror_settings_at(request->location);
@@ -88,7 +85,7 @@ static enum handler_result mirror_request(struct request *request)
 
 /* ---- directives ---- */
 
-/* `off` stands alone. */
+/* `off` must be the only value. */
 static bool mirror_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {

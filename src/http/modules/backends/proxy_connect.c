@@ -1,5 +1,5 @@
-/* ngx_http_proxy_connect_module, Tengine's: a server that makes tunnels for CONNECT (RFC
- * 9110, 9.3.6), whatever its locations do with other methods. */
+/* ngx_http_proxy_connect_module (Tengine's): a server that makes tunnels for CONNECT (RFC 9110,
+ * 9.3.6), whatever its locations do with other methods. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -13,20 +13,20 @@
 
 static struct settings_key connect_key;
 
-/* Ports that a client may want to. */
+/* Ports that clients may connect to. */
 struct port_range {
     uint16_t first, last;
 };
 
 struct connect_settings {
-    struct exchange_settings exchange; /* first: rows of the family fill it */
+    struct exchange_settings exchange; /* must be first: rows of the family fill it */
     bool is_on;
     struct vec allowed;        /* struct port_range */
-    struct template *address;  /* where to instead of where the client wants to; NULL = off */
-    struct template *response; /* head of the answer */
+    struct template *address;  /* where to connect instead of the client's target; NULL = off */
+    struct template *response; /* header of the response */
 };
 
-/* Times that a request was given by `set`; milliseconds, each with whether it was. */
+/* Timeouts that were assigned to the request by `set`; in milliseconds. */
 enum { TIME_CONNECT, TIME_DATA, TIME_SEND, TIMES };
 struct connect_times {
     uint64_t ms[TIMES];
@@ -35,16 +35,16 @@ struct connect_times {
 
 /* One tunnel; in the request's arena. */
 struct connect_state {
-    uint64_t start_ms; /* when its target began to be looked for */
+    uint64_t start_ms; /* when the resolution of its target began */
 };
 
 TYPED_SETTINGS(proxy_connect_settings_at, struct connect_settings, connect_key,
                struct http_location)
 
-/* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
+/* ---- the protocol: nothing is sent, and the response comes from the configuration ---- */
 
-/* The head of proxy_connect_response, read as if it had been sent, now that the connection is
- * there. Clients of HTTP/1 get it byte for byte, others what it says. */
+/* Parses proxy_connect_response as if the backend had sent it, once the connection is established.
+ * HTTP/1 clients get it unchanged, others get its parsed form. */
 static enum head_result proxy_connect_read_head(struct exchange *x)
 {
     struct str text;
@@ -100,7 +100,7 @@ static bool is_allowed(const struct connect_settings *settings, struct str port)
     return false;
 }
 
-/* A time as the request was given it, else as it is configured. */
+/* A timeout: the one assigned to the request, else the configured one. */
 static uint64_t proxy_connect_time_of(struct request *request, unsigned which)
 {
     const struct connect_times *times = request_data(request, &connect_key, 0);
@@ -188,11 +188,11 @@ VARIABLE_GET(get_connect_addr)
 {
     const struct exchange *x = tunnel_of(env);
 
-    return x != NULL && x->attempt != NULL && x->group != NULL && /* its name was resolved */
+    return x != NULL && x->attempt != NULL && x->group != NULL && /* the name was resolved */
            variable_give(out, x->attempt->peer);
 }
 
-/* A time of the tunnel: "" where no tunnel is wanted, "-" where it did not come so far. */
+/* A time of the tunnel: "" without a tunnel, "-" if it did not get that far. */
 static bool give_time(struct variable_env *env, const struct exchange *x, bool is_known,
                       uint64_t ms, struct str *out)
 {
@@ -294,7 +294,7 @@ static const struct variable connect_variables[] = {
         "proxy_connect_read_timeout", TIME_DATA,
         "The same as `$proxy_connect_data_timeout`, an old name."), /* the former name */
     ASSIGNABLE_TIME("proxy_connect_send_timeout", TIME_SEND,
-                    "Accepted and ignored."), /* read by nobody, as with Tengine */
+                    "Accepted and ignored."), /* not used, as in Tengine */
     ASSIGNABLE("proxy_connect_response", get_response, 0, "Response to CONNECT; may be set."),
     {.name = STR_INIT("")},
 };
@@ -307,7 +307,7 @@ static bool connect_apply(struct conf_scope *scope, const struct directive *row,
     ((struct connect_settings *) settings)->is_on = true;
     scope_server(scope)->accepts_connect = true;
     scope_server(scope)->accepts_connect_1_0 = true;
-    /* It has room for a value that only Lua gives. */
+    /* Reserves the variable, since Lua may be the only one to assign it. */
     return variable_use(scope->conf, node, conf_variables(scope->conf),
                         STR("proxy_connect_response")) != NULL;
 }

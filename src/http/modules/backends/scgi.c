@@ -1,4 +1,4 @@
-/* ngx_http_scgi_module: requests passed on to SCGI servers (python.ca/scgi/protocol.txt). */
+/* ngx_http_scgi_module: passes requests to SCGI servers (python.ca/scgi/protocol.txt). */
 #include "config.h"
 #include "base/parse.h"
 #include "http/exchange/cache/rows.h"
@@ -6,12 +6,12 @@
 #include "http/exchange/heads/plain.h"
 #include "server/module.h"
 
-/* Settings of one location, besides the family's. */
+/* Settings of a location, besides those of the family. */
 struct scgi_settings {
     struct pass_target target;
     struct vec list;             /* struct param: scgi_param */
-    unsigned inherit;            /* enum list_inherit: of list */
-    const struct params *params; /* derived: the same, compiled */
+    unsigned inherit;            /* an enum list_inherit, for `list` */
+    const struct params *params; /* derived: `list`, compiled */
 };
 
 static struct settings_key scgi_key;
@@ -27,8 +27,8 @@ static bool has_zero(struct str s)
     return s.len != 0 && memchr(s.data, '\0', s.len) != NULL;
 }
 
-/* May it stand among the headers, which zero bytes part? The length is written before all others.
- */
+/* Can the parameter be a header? Not if it has a zero byte, which separates headers; and the length
+ * is written before all others. */
 static bool is_framable(struct exchange *x, const struct param_value *param)
 {
     if (str_is(param->name, LENGTH_NAME)) {
@@ -51,7 +51,8 @@ static char *put_header(char *at, struct str name, struct str value)
     return at;
 }
 
-/* A netstring of headers, each a name and a value with a zero byte after it. The body follows. */
+/* Makes a netstring of headers, each a name and a value with a zero byte after them. The body
+ * follows. */
 static bool scgi_make_request(struct exchange *x)
 {
     const struct scgi_settings *own = x->module_settings;

@@ -1,5 +1,5 @@
-/* ngx_http_tunnel_module: CONNECT (RFC 9110, 9.3.6): bytes both ways between a client and where it
- * wants to. */
+/* ngx_http_tunnel_module: CONNECT (RFC 9110, 9.3.6): relays bytes between a client and its
+ * target. */
 #include "http/exchange/options/rows.h"
 #include "http/exchange/exchange.h"
 #include "server/module.h"
@@ -12,7 +12,7 @@ struct tunnel_settings {
     const struct pass_target *target; /* NULL: no tunnel_pass here */
 };
 
-/* ---- the protocol: nothing is sent, and a connection that is up is the answer ---- */
+/* ---- the protocol: nothing is sent, and an established connection is the response ---- */
 
 static enum head_result tunnel_read_head(struct exchange *x)
 {

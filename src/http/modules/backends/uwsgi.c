@@ -1,17 +1,16 @@
-/* ngx_http_uwsgi_module: requests passed on to uwsgi servers (uwsgi-docs.readthedocs.io, Protocol).
- */
+/* ngx_http_uwsgi_module: passes requests to uwsgi servers (uwsgi-docs.readthedocs.io, Protocol). */
 #include "config.h"
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/heads/params.h"
 #include "http/exchange/heads/plain.h"
 #include "server/module.h"
 
-/* Settings of one location, besides the family's. */
+/* Settings of a location, besides those of the family. */
 struct uwsgi_settings {
     struct pass_target target;
     struct vec list;             /* struct param: uwsgi_param */
-    unsigned inherit;            /* enum list_inherit: of list */
-    const struct params *params; /* derived: the same, compiled */
+    unsigned inherit;            /* an enum list_inherit, for `list` */
+    const struct params *params; /* derived: `list`, compiled */
     int64_t modifier1, modifier2;
     struct str string; /* after the variables; usually empty */
 };
@@ -25,7 +24,7 @@ static const struct exchange_family uwsgi_family;
 
 enum {
     HEADER_SIZE = 4,
-    PACKET_MAX = UINT16_MAX, /* bytes after the header; its length has 16 bits */
+    PACKET_MAX = UINT16_MAX, /* bytes after the header, whose length field has 16 bits */
 };
 
 /* ---- the request ---- */
@@ -42,7 +41,8 @@ static char *put_text(char *at, struct str text)
     return str_put(put_length(at, text.len), text);
 }
 
-/* modifier1, length, modifier2; then names and values, each after its length, low byte first. */
+/* Makes modifier1, length, modifier2; then names and values, each after its length, low byte
+ * first. */
 static bool uwsgi_make_request(struct exchange *x)
 {
     const struct uwsgi_settings *own = x->module_settings;

@@ -1,4 +1,4 @@
-/* ngx_http_upstream_check_module: active health checks as Tengine spells them. */
+/* ngx_http_upstream_check_module: active health checks with Tengine's directives. */
 #include "base/parse.h"
 #include "http/exchange/probe/probe.h"
 #include "http/routing/hooks.h"
@@ -7,7 +7,7 @@
 #include "server/module.h"
 #include "upstream/health.h"
 
-/* Kinds of answers for check_http_expect_alive. */
+/* Classes of status codes for check_http_expect_alive. */
 enum expected { EXPECT_1XX = 1, EXPECT_2XX = 2, EXPECT_3XX = 4, EXPECT_4XX = 8, EXPECT_5XX = 16 };
 
 /* clang-format off */
@@ -21,12 +21,12 @@ static const struct directive_word expect_words[] = {
 };
 /* clang-format on */
 
-/* A server that is up at first (default_down=false) is probed after this time, or after one
- * interval where that is shorter: a service whose backends start beside it does not lose them at
- * once. */
+/* A server that starts as up (default_down=false) is first probed after this time, or after one
+ * interval if that is shorter, so that a service whose backends start at the same time does not
+ * mark them down at once. */
 enum { FIRST_DELAY_MS = 1000 };
 
-/* How a probe of each type speaks; NULL: that it connects is enough. */
+/* The probe of each type; NULL: connecting is sufficient. */
 static const struct {
     const char *name;
     bool (*speak)(struct health_probe *probe);
@@ -39,22 +39,22 @@ static const struct {
     {"ajp", check_speak_ajp},
 };
 
-/* Of one upstream block. */
+/* Settings of an upstream block. */
 struct check_settings {
-    const struct conf_node *node;   /* of `check`; NULL = none */
-    struct health_settings *health; /* what it says */
-    struct http_probe probe;        /* of the types http and fastcgi */
+    const struct conf_node *node;   /* where `check` is; NULL = none */
+    struct health_settings *health; /* parsed from `check` */
+    struct http_probe probe;        /* for the types http and fastcgi */
     struct str http_send;
-    unsigned http_expect;      /* enum expected bits */
+    unsigned http_expect;      /* bits of enum expected */
     struct vec fastcgi_params; /* struct probe_param */
     int64_t keepalive_requests;
 };
 
 static struct settings_key check_key;
 
-/* ---- judging ---- */
+/* ---- evaluation of responses ---- */
 
-/* Is the answer of one of the expected kinds? One of FastCGI without the field Status always is, as
+/* Has the response an expected status? A FastCGI response without a Status field is always good, as
  * in Tengine. */
 static bool check_judge(struct health_probe *probe, struct probe_response *response,
                         const void *settings)
@@ -94,7 +94,7 @@ static bool read_type(struct str value, struct health_settings *health)
     return false;
 }
 
-/* One name=value of `check`. */
+/* Parses one name=value of `check`. */
 static bool check_read_parameter(struct health_settings *health, struct str name, struct str value)
 {
     uint64_t number = 0;
@@ -159,7 +159,7 @@ static bool check_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* After a `check` of the type that sends it. */
+/* check_http_send, which must follow a `check` of a type that uses it. */
 static bool http_send_apply(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
@@ -167,7 +167,7 @@ static bool http_send_apply(struct conf_scope *scope, const struct directive *ro
 
     check->http_send = node->args[1];
     if (scope->parent == NULL) {
-        return true; /* the default */
+        return true; /* the default value */
     }
     if (check->health == NULL) {
         return conf_error(scope->conf, node, "invalid check_http_send should set [check] first");
@@ -189,9 +189,9 @@ static bool fastcgi_param_apply(struct conf_scope *scope, const struct directive
     return true;
 }
 
-/* ---- when the block was read ---- */
+/* ---- at the end of the block ---- */
 
-/* What is sent, for the types that speak HTTP or FastCGI. */
+/* Sets what is sent, for the types http and fastcgi. */
 static bool make_probe(struct conf *conf, struct check_settings *check)
 {
     struct http_probe *probe = &check->probe;
@@ -214,12 +214,12 @@ static bool make_probe(struct conf *conf, struct check_settings *check)
            conf_error(conf, check->node, "a value of \"check_fastcgi_param\" is too long");
 }
 
-/* The lines that need another one. */
+/* Warns of directives that the type of the check does not use. */
 static void warn_of_unused(struct conf_scope *scope, const struct check_settings *check)
 {
     static const struct {
         const char *row;
-        const char *type; /* or NULL: any */
+        const char *type; /* or NULL: any type */
     } rows[] = {
         {"check_http_expect_alive", NULL},
         {"check_fastcgi_param", "fastcgi"},
@@ -339,9 +339,9 @@ static const struct directive_table check_table = {
     .finish = check_finish,
 };
 
-/* Settings of the http level. */
+/* Settings of the http block. */
 struct check_main {
-    uint64_t shm_size; /* understood: the peers' shared memory has room for their states */
+    uint64_t shm_size; /* accepted and ignored: the peers' shared memory has space for the states */
 };
 
 static const struct directive check_main_rows[] = {

@@ -1,4 +1,4 @@
-/* Probes of `check`: a TLS hello, MySQL's greeting, AJP's ping. */
+/* Probes of `check`: a TLS ClientHello, MySQL's greeting, AJP's CPing. */
 #include "http/modules/backends/check/speak.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { INPUT_MAX = 16 * 1024 };
 
-/* Waits until `least` bytes are in conn_input. */
+/* Waits until conn_input has at least `least` bytes. */
 static bool check_receive(struct health_probe *probe, size_t least)
 {
     bool is_end = false;
@@ -27,13 +27,11 @@ static bool check_receive(struct health_probe *probe, size_t least)
 
 /* ---- TLS ---- */
 
-/*
- * A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) that offers what servers of 1.2 and 1.3 take: the
- * record header and the hello with cipher suites, no compression, and the extensions
- * supported_groups, ec_point_formats, signature_algorithms, supported_versions, key_share. The key
- * share is empty: a server of 1.3 asks for one (HelloRetryRequest), and that is an answer, too.
- * HELLO_RANDOM is where the random bytes go.
- */
+/* A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) that servers of TLS 1.2 and 1.3 accept: record
+ * header, cipher suites, no compression, and the extensions supported_groups, ec_point_formats,
+ * signature_algorithms, supported_versions, key_share. The key share is empty: a TLS 1.3 server
+ * requests one (HelloRetryRequest), which is a valid answer as well. HELLO_RANDOM is the offset of
+ * the random bytes. */
 static const unsigned char hello[] = {
     0x16, 3,    1,    0,    113, /* record: handshake, 113 bytes */
     1,    0,    0,    109,       /* client_hello, 109 bytes */
@@ -80,7 +78,8 @@ bool check_speak_tls(struct health_probe *probe)
 
 /* ---- MySQL ---- */
 
-/* A packet: 3 bytes of length, number 0, then the protocol's version, or 0xff and an error. */
+/* A packet: 3 bytes of length, sequence number 0, then the protocol version, or 0xff and an
+ * error. */
 enum { MYSQL_HEAD = 4, MYSQL_ERROR = 0xff };
 
 bool check_speak_mysql(struct health_probe *probe)
@@ -104,7 +103,7 @@ bool check_speak_mysql(struct health_probe *probe)
 
 /* ---- AJP ---- */
 
-/* AJP 1.3: magic, length 1, CPing; the answer CPong. */
+/* AJP 1.3: magic number, length 1, CPing; the server answers with CPong. */
 bool check_speak_ajp(struct health_probe *probe)
 {
     if (!health_send(probe, STR("\x12\x34\x00\x01\x0a")) || !check_receive(probe, 5)) {

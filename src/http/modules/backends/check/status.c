@@ -5,26 +5,26 @@
 #include "server/generation.h"
 #include "upstream/health.h"
 
-/* One line of the page: a check of a peer. */
+/* One row of the page: a check of a peer. */
 struct row {
     const struct upstream_group *group;
-    struct str peer; /* its name */
+    struct str peer; /* name of the peer */
     const struct health_settings *check;
     bool is_up;
     uint32_t rise, fall;
 };
 
-/* What is gathered before anything is written. */
+/* Collected before anything is written. */
 struct page {
     struct arena *arena;
-    struct vec rows;   /* struct row: those that are shown */
-    unsigned up, down; /* of those */
-    int wants;         /* 1 only those up, 0 only those down, -1 all */
+    struct vec rows;   /* struct row: the peers to show */
+    unsigned up, down; /* counts of these */
+    int wants;         /* 1: only peers that are up, 0: only those that are down, -1: all */
 };
 
 static const struct {
     struct str name;
-    struct str type; /* of the answer */
+    struct str type; /* content type of the response */
 } formats[FORMAT_NONE] = {
     [FORMAT_HTML] = {STR_INIT("html"), STR_INIT("text/html")},
     [FORMAT_CSV] = {STR_INIT("csv"), STR_INIT("text/plain")},
@@ -42,7 +42,7 @@ enum check_format check_format_named(struct str name)
     return format;
 }
 
-/* ---- what there is ---- */
+/* ---- collecting ---- */
 
 static void add_peer(const struct upstream_group *group, const struct peer *peer, void *arg)
 {
@@ -201,9 +201,9 @@ static void write_prometheus(struct buf *out, const struct page *page)
     write_series(out, page, "server_active", SERIES_ACTIVE);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* The value of an argument of the query; false: it is not there. */
+/* Finds an argument of the query; false: it is absent. */
 static bool find_argument(struct str args, const char *name, struct str *value)
 {
     while (args.data != NULL) {

@@ -1,4 +1,4 @@
-/* The groups of dyups in one worker: made when they are asked for, or within
+/* The groups of dyups in one worker: updated when one is looked up, or every
  * dyups_read_msg_timeout. */
 #include <stdlib.h>
 
@@ -9,19 +9,19 @@
 #include "http/modules/backends/dyups/store.h"
 #include "upstream/changes.h"
 
-/* A name that something was said of. */
+/* A name that was changed at some time. */
 struct known_group {
     struct list in_list;
-    struct changed_group *changed; /* NULL: it is gone */
+    struct changed_group *changed; /* NULL: it was deleted */
     size_t name_length;
     char name[];
 };
 
 struct dyups_settings *dyups_now;
 
-static struct upstream_set
-    *changed_set;     /* whose groups they are; NULL: the worker has not begun, or has ended */
-static uint64_t seen; /* version of the store that is known here */
+static struct upstream_set *changed_set; /* the set whose groups are changed; NULL: the worker has
+                                            not started, or has ended */
+static uint64_t seen;                    /* the version of the store that was applied here */
 static struct list known = {&known, &known};
 static struct timer timer;
 
@@ -55,7 +55,7 @@ static struct known_group *known_new(struct str name)
     return group;
 }
 
-/* What other workers changed is logged where lines of the http block go. */
+/* Changes of other workers are logged to the log of the http block. */
 static const struct log *log_now(void)
 {
     return &upstream_set_of(dyups_now->outer->conf, &upstream_http)->log;
@@ -78,7 +78,7 @@ static struct changed_group *make_group(const struct dyups_entry *entry)
     return made;
 }
 
-/* The former one serves those that have it. */
+/* The former group continues to serve the requests that use it. */
 static void dyups_groups_take(const struct dyups_entry *entry)
 {
     struct known_group *group = known_find(entry->name);
@@ -119,7 +119,7 @@ static void dyups_groups_look(struct timer *fired)
     timer_set(fired, clock_now.now_ms + dyups_now->read_ms);
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 bool dyups_find(struct str name, struct upstream_group **out)
 {
@@ -155,7 +155,7 @@ bool dyups_check(struct str name, struct str text, struct buf *why)
     return true;
 }
 
-/* ---- the life of a worker ---- */
+/* ---- start and end of a worker ---- */
 
 static void forget_all(void)
 {
@@ -173,7 +173,8 @@ static void forget_all(void)
 void dyups_start(struct dyups_settings *settings, struct upstream_set *set)
 {
     if (changed_set != NULL) {
-        changed_set->find_changed = NULL; /* one process, a generation after another */
+        changed_set->find_changed =
+            NULL; /* without a master, generations follow each other in one process */
         changed_set->each_changed = NULL;
         changed_set->change = NULL;
         forget_all();

@@ -12,7 +12,7 @@ static enum handler_result answer_text(struct request *request, unsigned status,
     return response_memory(request, status, STR("text/plain"), text);
 }
 
-/* ---- what there is ---- */
+/* ---- pages ---- */
 
 static void put_peers(struct buf *out, const struct peer_set *set, bool is_detailed)
 {
@@ -40,7 +40,7 @@ static void put_group(struct buf *out, const struct upstream_group *group, bool 
     }
 }
 
-/* A page of all groups. */
+/* A page about all groups. */
 struct page {
     struct buf text;
     bool is_detailed;
@@ -80,7 +80,7 @@ static enum handler_result answer_page(struct request *request, bool is_detailed
     return response_gathered(request, 200, STR("text/plain"), &page.text);
 }
 
-/* A block of that name, as it is now; NULL: there is none. */
+/* The current group of that name; NULL: there is none. */
 static struct upstream_group *group_of(struct str name)
 {
     struct upstream_group *group = NULL;
@@ -102,7 +102,7 @@ static enum handler_result answer_group(struct request *request, struct str name
 
 /* ---- changes ---- */
 
-/* What came of a change: a status, and a word that scripts of others look for. */
+/* Sets the result of a change: a status, and a word that existing scripts look for. */
 static unsigned dyups_interface_refuse(const struct log *log, struct str name, struct str why,
                                        struct str *said)
 {
@@ -179,7 +179,8 @@ static enum handler_result answer_update(struct request *request, struct str nam
     if (dyups_now == NULL) {
         return request_fail(request, 503); /* the worker has ended meanwhile */
     }
-    if (request->incoming.body->size > dyups_now->zone_size) { /* not worth reading from a file */
+    if (request->incoming.body->size >
+        dyups_now->zone_size) { /* too large, so it need not be read from the file */
         struct str said;
 
         counters_mine->limited++;

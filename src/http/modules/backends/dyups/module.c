@@ -1,4 +1,4 @@
-/* ngx_http_dyups_module, of Tengine: groups are changed by requests while the service runs. */
+/* ngx_http_dyups_module (Tengine's): requests change upstream groups while the service runs. */
 #include "http/modules/backends/dyups/dyups.h"
 #include "http/modules/backends/dyups/store.h"
 #include "http/routing/hooks.h"
@@ -27,14 +27,14 @@ static bool interface_apply(struct conf_scope *scope, const struct directive *ro
         return false;
     }
     if (words.is_wanted) {
-        *sync = words; /* groups are those of all interfaces */
+        *sync = words; /* all interfaces change the same groups */
     }
     *used = node;
     content_set(scope_location(scope), dyups_answer, NULL);
     return true;
 }
 
-/* Groups that come are read in the http block as it is now. */
+/* New groups are read in the scope of this http block. */
 static bool dyups_finish(struct conf_scope *scope, void *settings)
 {
     struct dyups_settings *own = settings;

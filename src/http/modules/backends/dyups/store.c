@@ -1,22 +1,22 @@
-/* What was said of groups while the service runs. */
+/* Changes of groups in shared memory. */
 #include "http/modules/backends/dyups/store.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* One name, in the zone. */
+/* The change of one name, in the zone. */
 struct stored {
     struct stored *next;
     uint64_t version; /* of the change */
     uint32_t name_length, text_length;
     bool is_gone;
-    char bytes[]; /* name, then text */
+    char bytes[]; /* the name, then the text */
 };
 
 struct store {
     struct shm_lock lock;
     _Atomic uint64_t version;
-    struct stored *first; /* one for each name */
+    struct stored *first; /* one per name */
 };
 
 bool store_prepare(struct zone *zone)
@@ -105,7 +105,7 @@ bool store_put(struct zone *zone, const struct dyups_entry *entry)
     struct stored *former = *link;
     made->next = former == NULL ? NULL : former->next;
     made->version = store->version + 1;
-    *link = made; /* whole, should we die here */
+    *link = made; /* the list stays consistent even if this process dies here */
     atomic_store_explicit(&store->version, made->version, memory_order_release);
     if (former != NULL) {
         slab_free(zone->slab, former);

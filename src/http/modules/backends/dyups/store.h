@@ -1,5 +1,4 @@
-/* What was said of groups while the service runs: in a zone that all workers, and the next
- * generation, see. */
+/* Changes of groups in shared memory, for all workers and later generations. */
 #ifndef HTTP_MODULES_BACKENDS_DYUPS_STORE_H
 #define HTTP_MODULES_BACKENDS_DYUPS_STORE_H
 
@@ -9,28 +8,28 @@
 #include "base/arena.h"
 #include "base/shm.h"
 
-/* What holds for a name: a group, or that there is none any more. */
+/* The last change of a name: a group, or a deletion. */
 struct dyups_entry {
     struct str name;
-    struct str text; /* the inside of its block */
-    bool is_gone;    /* it was deleted, whatever the configuration says */
+    struct str text; /* the contents of its block */
+    bool is_gone;    /* it was deleted, even if the configuration has it */
 };
 
-/* A zone that is fresh gets its head. False: there is no room. */
+/* Initializes a new zone. False: it is too small. */
 bool store_prepare(struct zone *zone);
 
-/* Raised with each change. */
+/* Incremented by each change. */
 uint64_t store_version(const struct zone *zone);
 
-/* What changed after this version; appends struct dyups_entry to the list, in the arena. Gives the
- * version that it is. */
+/* Appends the changes after this version (struct dyups_entry) to the list, in the arena. Returns
+ * the current version. */
 uint64_t store_since(struct zone *zone, uint64_t version, struct arena *arena, struct vec *out);
 
-/* What holds for the name, in the arena. False: nothing was said of it. */
+/* Finds the last change of the name, in the arena. False: it was never changed. */
 bool store_find(struct zone *zone, struct str name, struct arena *arena, struct dyups_entry *out);
 
-/* From now on this holds for the name, in the place of what did. False: the zone is full, nothing
- * has changed. */
+/* Stores the change of a name in place of the previous one. False: the zone is full, and
+ * unchanged. */
 bool store_put(struct zone *zone, const struct dyups_entry *entry);
 
 #endif

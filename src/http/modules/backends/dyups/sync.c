@@ -1,5 +1,5 @@
-/* Groups of dyups that all nodes have: `dyups_interface sync`. docs/scaling-out.md describes the
- * items. */
+/* Shares the groups of dyups with other nodes: `dyups_interface sync`. docs/scaling-out.md
+ * describes the items. */
 #include "base/buf.h"
 #include "fiber/fiber.h"
 #include "http/modules/backends/dyups/dyups.h"
@@ -8,13 +8,13 @@
 #include "upstream/upstream.h"
 
 enum {
-    MEMORY = 64 * 1024, /* for names that the store does not have */
+    MEMORY = 64 * 1024, /* for names that are missing in the store */
     INTERVAL_MS = 50,
 };
 
-static const char is_there = '+', is_gone = '-'; /* how values begin; the text follows */
+static const char is_there = '+', is_gone = '-'; /* first byte of a value; the text follows */
 
-/* Names count without case. */
+/* Names are case-insensitive. */
 static struct str lower_name(struct arena *arena, struct str name)
 {
     char *lower = arena_alloc(arena, name.len);
@@ -39,7 +39,7 @@ static bool dyups_item_get(void *owner, struct str name, struct arena *arena,
     return true;
 }
 
-/* Has this worker made it already, or read it before? */
+/* Does the zone have this change already, made here or received before? */
 static bool is_same(const struct dyups_settings *own, const struct dyups_entry *entry)
 {
     struct dyups_entry former;
@@ -59,7 +59,7 @@ static bool dyups_item_put(void *owner, const struct store_item *item)
     struct buf why = {0};
 
     if (dyups_now != own || item->value.len == 0 || item->name.len > DYUPS_NAME_MAX) {
-        return true; /* the worker ends, or it is nothing of ours */
+        return true; /* the worker ends, or the item is not valid */
     }
     entry.is_gone = item->value.data[0] == is_gone;
     entry.text = entry.is_gone ? STR_NONE : str_skip(item->value, 1);
@@ -80,7 +80,7 @@ static bool dyups_item_put(void *owner, const struct store_item *item)
     return true;
 }
 
-/* The store does not have what this node has: it gets it. */
+/* An item of this node is missing in the store: sends it again. */
 static void dyups_item_drop(void *owner, struct str name)
 {
     const struct dyups_settings *own = owner;

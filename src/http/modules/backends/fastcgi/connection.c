@@ -1,5 +1,4 @@
-/* The channel of FastCGI: a request on a connection, which it has for itself or shares with others.
- */
+/* The channel of FastCGI: a request on a connection of its own, or on a shared one. */
 #include "http/modules/backends/fastcgi/connection.h"
 
 #include <errno.h>
@@ -8,17 +7,18 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 
-#define FIRST_READ_MIN 4096   /* bytes; buffer_size when that is more */
+#define FIRST_READ_MIN 4096   /* bytes; buffer_size if that is larger */
 #define LONG_READ (64 * 1024) /* bytes of one read of a long body */
-#define INPUT_MORE                                                                                 \
-    (80 * 1024) /* of an input buffer beyond buffer_size: undecoded bytes, a long read */
-#define INPUT_LIMIT (64 * 1024 * 1024) /* limit of the input buffer, whatever buffer_size says */
-#define READS_MAX 16                   /* in a row that bring no news */
-#define SCARCE_REST_MS 100  /* how long a connection to a backend with few of them may be idle */
-#define SCARCE_LIFE_MS 1000 /* how long such a connection may live */
-#define WHOLE_CONTENT 4096  /* stderr and GET_VALUES_RESULT up to this size are taken whole */
+/* bytes of an input buffer beyond buffer_size: undecoded bytes, or a long read */
+#define INPUT_MORE (80 * 1024)
+#define INPUT_LIMIT (64 * 1024 * 1024) /* limit of the input buffer, for any buffer_size */
+#define READS_MAX 16                   /* consecutive reads without payload */
+#define SCARCE_REST_MS 100  /* idle time of a connection to a backend with few connections */
+#define SCARCE_LIFE_MS 1000 /* lifetime of such a connection */
+/* contents of stderr and GET_VALUES_RESULT up to this size are processed as a whole */
+#define WHOLE_CONTENT 4096
 
-/* ---- records that break the rules ---- */
+/* ---- protocol errors ---- */
 
 void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version)
 {
@@ -57,7 +57,7 @@ void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content)
     stream->protocol_status =
         content.len >= 5 ? (unsigned char) content.data[4] : RECORD_REQUEST_COMPLETE;
     if (content.len < RECORD_END_SIZE) {
-        stream->keeps = false; /* it was not made by the book */
+        stream->keeps = false; /* the record is too short */
     }
     if (stream->protocol_status == RECORD_CANT_MPX_CONN) {
         fastcgi_facts_no_multiplexing(stream->connection->connection->cell);
@@ -79,8 +79,8 @@ size_t fastcgi_wanted(const struct record *record)
 
 /* ---- decoding in place ---- */
 
-/* Records other than the usual ones. False: it may not come now; logged, and the connection is done
- * for. */
+/* Checks a record that is not one of the usual ones. False: a protocol error; logged, and the
+ * connection is marked bad. */
 static bool check_record(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
     const struct record *record = &connection->record;
@@ -104,7 +104,7 @@ static bool check_record(struct fastcgi_connection *connection, struct fastcgi_s
     return false;
 }
 
-/* A header has come. */
+/* Starts a record whose header has arrived. */
 static bool begin_record(struct fastcgi_connection *connection, struct fastcgi_stream *stream,
                          const char *at)
 {
@@ -129,7 +129,7 @@ static bool begin_record(struct fastcgi_connection *connection, struct fastcgi_s
     return true;
 }
 
-/* Content of records that are not payload: some of it, all of it when it is short. */
+/* Processes content of records that are not payload: a part of it, or all of it if it is short. */
 static void use_content(struct fastcgi_stream *stream, const struct record *record,
                         struct str content)
 {
@@ -150,19 +150,20 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
     }
 }
 
-/* Where decoding stands in the input buffer; pointers, so that the usual answer is a few
+/* The state of decoding in the input buffer; pointers, so that the usual case needs only a few
  * comparisons. */
 struct decoding {
-    char *start;   /* payload that is unread: from here */
-    char *end;     /* end of the unread payload */
-    char *at;      /* first byte that was not used */
-    char *limit;   /* end of what has come */
-    size_t joined; /* bytes between payload that was unread and payload that was put after it */
-    bool joins;    /* payload may be put after what is unread */
+    char *start;   /* unread payload begins here */
+    char *end;     /* and ends here */
+    char *at;      /* first byte that was not decoded */
+    char *limit;   /* end of the received bytes */
+    size_t joined; /* bytes between unread payload and the payload that was appended to it */
+    bool joins;    /* payload may be appended to unread payload */
     bool has_pending;
 };
 
-/* Payload joins what is unread; where nothing is, it stays where it lies. False: it has to wait. */
+/* Appends payload to unread payload; if there is none, it stays at its location in the buffer.
+ * False: it has to wait. */
 static inline bool use_payload(struct decoding *now, struct record *record)
 {
     size_t here = (size_t) (now->limit - now->at);
@@ -190,8 +191,8 @@ static inline bool use_payload(struct decoding *now, struct record *record)
     return record->content == 0;
 }
 
-/* Content of other records. False: more of it has to come first, or it waits after unread payload.
- */
+/* Processes the content of other records. False: more of it must arrive first, or unread payload
+ * must be read before it. */
 static bool use_other(struct decoding *now, struct record *record, struct fastcgi_stream *stream)
 {
     while (record->content != 0) {
@@ -211,7 +212,7 @@ static bool use_other(struct decoding *now, struct record *record, struct fastcg
     return true;
 }
 
-/* Records, until one has to wait. */
+/* Decodes records until one has to wait. */
 static void use_records(struct fastcgi_connection *connection, struct fastcgi_stream *stream,
                         struct decoding *now)
 {
@@ -287,7 +288,7 @@ static void wake_only(struct conn *conn)
 
 static const struct conn_owner only_owner = {.input = wake_only, .drained = wake_only};
 
-/* Reads from the socket: a head into a small buffer, a long body by large reads. */
+/* Reads from the socket: a header into a small buffer, a long body by large reads. */
 static bool read_more(struct exchange *x, struct conn *conn)
 {
     uint64_t buffer_size = x->settings->buffer_size;
@@ -323,7 +324,7 @@ static bool fastcgi_fill(struct exchange *x)
             return false;
         }
     }
-    return true; /* records of no content: the caller lets others run */
+    return true; /* only records without content: the caller lets other requests run */
 }
 
 static struct str channel_input(struct exchange *x)
@@ -380,7 +381,7 @@ static bool fastcgi_must_drain(const struct exchange *x)
     return fastcgi_stream_of(x)->connection->is_shared && !connection->is_taken;
 }
 
-/* ---- beginning and end ---- */
+/* ---- begin and end of a request ---- */
 
 bool fastcgi_wants_whole_connection(const struct exchange *x)
 {
@@ -419,7 +420,7 @@ static struct fastcgi_connection *connection_state_new(struct upstream_connectio
     return state;
 }
 
-/* By the directive, or by what is known of the backend. */
+/* Decides whether to keep the connection, by the directive or by the facts about the backend. */
 static void decide_keeping(struct fastcgi_stream *stream,
                            const struct upstream_connection *connection)
 {
@@ -439,7 +440,7 @@ static void decide_keeping(struct fastcgi_stream *stream,
     }
 }
 
-/* From now on requests of others may come to it. */
+/* Allows other requests on this connection from now on. */
 static void begin_sharing(struct fastcgi_connection *state)
 {
     struct upstream_connection *connection = state->connection;
@@ -482,14 +483,15 @@ static bool fastcgi_begin(struct exchange *x)
     }
     if (state->is_shared) {
         if (x->body_mode == SENT_BODY_STREAMED && connection->users > 1) {
-            /* Only one can wait for the socket to be writable: this one's body is read first. */
+            /* Only one request can wait for the socket to be writable, so this one's body is read
+             * first. */
             stream->id = 0; /* it is not on the connection yet, and may never be */
             if (sent_body_hold(x) != HANDLER_NEXT || connection->conn->is_broken ||
                 connection->conn->is_input_closed) {
                 return false;
             }
         }
-        stream->keeps = stream->is_strict = true; /* others are on it */
+        stream->keeps = stream->is_strict = true; /* other requests use it */
         stream->wake = x->body_mode == SENT_BODY_STREAMED ? &connection->wake : &stream->own_wake;
         return fastcgi_shared_enter(state, stream);
     }
@@ -498,11 +500,10 @@ static bool fastcgi_begin(struct exchange *x)
     return true;
 }
 
-/*
- * To a backend with few connections a kept one is a process that nobody else can use: other groups,
- * other workers, health checks, other servers. So it rests for a moment only, and does not live
- * long. Under load that costs next to nothing, and without load nothing matters.
- */
+/* With a backend that accepts few connections, a kept one occupies a process that nobody else can
+ * use: other groups, other workers, health checks, other servers. So it is idle only for a moment,
+ * and does not live long. Under load this costs almost nothing, and without load the cost does not
+ * matter. */
 static void keep_scarce(struct upstream_connection *connection)
 {
     struct conn *conn = connection->conn;
@@ -519,9 +520,9 @@ static void keep_scarce(struct upstream_connection *connection)
     }
 }
 
-/* Without this a body that broke off would end with the connection, and look whole to the
- * application. Where the parameters have no end yet, nothing runs; php-fpm would take this record
- * for their end. */
+/* Without ABORT_REQUEST an incomplete body would end with the connection, and appear complete to
+ * the application. If the parameters have not ended, no script runs yet; php-fpm would take this
+ * record for their end. */
 static void abort_cut_request(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
@@ -534,11 +535,10 @@ static void abort_cut_request(struct exchange *x)
     }
 }
 
-/*
- * After the first request to a backend it is asked what it can. Several may be the first: the
- * others close theirs, since what is kept might be a process that somebody waits for. A connection
- * that may not become idle is not used to ask.
- */
+/* After the first request to a backend, its facts are requested. If several requests are the first
+ * at the same time, the others close their connections, since a kept one may occupy a process that
+ * another client waits for. A connection that must not become idle (pinned) is not used for the
+ * question. */
 static void end_first(struct upstream_connection *connection, unsigned max_conns)
 {
     struct conn *conn = connection->conn;
@@ -554,8 +554,8 @@ static void end_first(struct upstream_connection *connection, unsigned max_conns
     }
 }
 
-/* It was asked to keep the connection, and closed it, or sent no END_REQUEST: no question is
- * needed. */
+/* The backend was asked to keep the connection, and has closed it or sent no END_REQUEST: it keeps
+ * none, and FCGI_GET_VALUES is not needed. */
 static bool keeps_nothing(const struct fastcgi_stream *stream, const struct conn *conn)
 {
     return stream->is_first && (stream->is_stdout_closed || stream->has_ended) &&

@@ -1,5 +1,5 @@
-/* A connection that speaks FastCGI: where decoding stands, and the requests on it.
- * Implemented in connection.c, question.c, send.c and shared.c. */
+/* A FastCGI connection: the state of decoding, and the requests on it. Implemented in connection.c,
+ * question.c, send.c and shared.c. */
 #ifndef HTTP_MODULES_BACKENDS_FASTCGI_CONNECTION_H
 #define HTTP_MODULES_BACKENDS_FASTCGI_CONNECTION_H
 
@@ -18,29 +18,30 @@
  */
 struct fastcgi_connection {
     struct upstream_connection *connection;
-    struct fastcgi_stream **streams; /* of a shared one: by id - 1; NULL = free. Owned, grows */
+    struct fastcgi_stream **streams; /* if shared: by id - 1; NULL = free. Owned, grows */
     uint32_t capacity;               /* entries of streams */
-    uint32_t lowest;                 /* entries below it are taken */
-    uint32_t abandoned;   /* ids whose requests were abandoned, until END_REQUEST comes */
-    uint32_t full;        /* streams that are is_full */
-    struct list pending;  /* streams to be woken, by in_pending */
-    struct deferred more; /* input that was left for the next turn */
-    uint32_t decoded;     /* bytes at the start of the input that are payload */
-    uint32_t gap;         /* bytes after them that were used */
-    struct record record; /* the current one: what is left of its content and padding */
-    bool is_in_record;    /* not all of its content and padding was seen */
+    uint32_t lowest;                 /* entries below this index are in use */
+    uint32_t abandoned;              /* ids of aborted requests without an END_REQUEST so far */
+    uint32_t full;                   /* streams with is_full */
+    struct list pending;             /* streams to wake, by in_pending */
+    struct deferred more; /* continues with buffered input in the next turn of the loop */
+    uint32_t decoded;     /* bytes of payload at the start of the input */
+    uint32_t gap;         /* decoded bytes after them that are not payload */
+    struct record record; /* the current record: its remaining content and padding */
+    bool is_in_record;    /* the current record has remaining content or padding */
     bool is_shared;
-    bool has_asked; /* FCGI_GET_VALUES went out, so that an answer may come */
-    bool is_asking; /* the question is asked while the connection is idle, and nothing else happens
-                       on it (question.c) */
-    unsigned max_conns; /* is_asking: of the `server` line */
-    uint64_t asked_ms;  /* is_asking: when */
-    bool is_bad;        /* a broken rule: nothing more is believed */
-    bool is_in_demux;   /* fibers are woken: it may not be freed */
-    bool is_let_go;     /* it is to be freed when it is no longer in demux */
+    bool has_asked; /* FCGI_GET_VALUES was sent, so an answer is expected */
+    /* FCGI_GET_VALUES was sent on this connection while it is idle, and it is not used otherwise
+     * (question.c). */
+    bool is_asking;
+    unsigned max_conns; /* with is_asking: of the `server` directive */
+    uint64_t asked_ms;  /* with is_asking: the time */
+    bool is_bad;        /* protocol error: further input is ignored */
+    bool is_in_demux;   /* fibers are being woken: must not be freed */
+    bool is_let_go;     /* to be freed when is_in_demux ends */
 };
 
-/* Streams of a shared connection whose END_REQUEST is still to come though nobody waits for it. */
+/* Marks ids of a shared connection whose request was aborted, until END_REQUEST arrives. */
 extern struct fastcgi_stream fastcgi_abandoned;
 
 static inline struct fastcgi_connection *fastcgi_connection_of(
@@ -49,8 +50,7 @@ static inline struct fastcgi_connection *fastcgi_connection_of(
     return connection->state;
 }
 
-/* Is there something the backend said that nobody has decoded, or a part of a record that is to
- * come? */
+/* Has everything that was received been decoded, and is no record incomplete? */
 static inline bool fastcgi_connection_is_clean(const struct fastcgi_connection *connection)
 {
     const struct conn *conn = connection->connection->conn;
@@ -58,7 +58,7 @@ static inline bool fastcgi_connection_is_clean(const struct fastcgi_connection *
     return !connection->is_bad && !connection->is_in_record && conn->in_start == conn->in_end;
 }
 
-/* What the channel gives and takes. */
+/* The unread payload of a request. */
 static inline struct str fastcgi_input(const struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
@@ -95,10 +95,8 @@ static inline void fastcgi_consume(struct exchange *x, size_t n)
 
 bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins);
 
-/*
- * Decodes what has arrived for the stream of a connection that is its own, up to the next part of
- * the body. joins: a part is put after what is unread already. True: something came of it.
- */
+/* Decodes input of an exclusive connection up to the next part of the body. joins: that part may be
+ * appended to unread payload. True: there was something new. */
 static inline bool fastcgi_decode(struct fastcgi_stream *stream, bool joins)
 {
     const struct fastcgi_connection *connection = stream->connection;
@@ -108,50 +106,51 @@ static inline bool fastcgi_decode(struct fastcgi_stream *stream, bool joins)
            fastcgi_decode_raw(stream, joins);
 }
 
-/* Breaking of rules: why, to the log of the stream. */
+/* Log a protocol error to the log of the stream, and mark the stream bad. */
 void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version);
 void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type);
 void fastcgi_refuse_record(struct fastcgi_stream *stream, unsigned type);
 void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id);
 
-/* Payload after the end of STDOUT. */
+/* Is this payload after the end of STDOUT? */
 static inline bool fastcgi_comes_late(const struct fastcgi_stream *stream,
                                       const struct record *record)
 {
     return record->type == RECORD_STDOUT && record->content != 0 && stream->is_stdout_closed;
 }
 
-/* END_REQUEST with these bytes of content. */
+/* Ends the stream by END_REQUEST with this content. */
 void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content);
 
 /* Queues ABORT_REQUEST (FastCGI 1.0, 5.4). */
 void fastcgi_abort_request(struct conn *conn, uint16_t id);
 
-/* How many bytes of content have to be there before a record of this type is looked at; 1 = any
- * part will do. */
+/* How many bytes of content must have arrived before a record of this type is processed; 1 = any
+ * part. */
 size_t fastcgi_wanted(const struct record *record);
 
 /* ---- question.c ---- */
 
-/* Asks a backend of which nothing is known, on a connection in its pool, which closes when it has
- * answered, ended, or said nothing for a while. max_conns: of the `server` line, 0 = not written.
- * Does nothing where somebody else asks. */
+/* Requests the facts of an unknown backend on an idle connection in its pool, which is closed after
+ * the answer, its end, or a timeout. max_conns: of the `server` directive, 0 = not set. Does
+ * nothing if they have been requested elsewhere. */
 void fastcgi_question_put(struct upstream_connection *connection, unsigned max_conns);
-/* The connection goes: no answer is an answer, too; if we close it somebody else may ask. */
+/* Called before the connection is freed. If the backend closed it or did not answer in time, that
+ * counts as the answer; if this side closed it, the facts can be requested again. */
 void fastcgi_question_ends(struct fastcgi_connection *state);
 
 /* ---- shared.c ---- */
 
-/* The conn's owner for a shared connection: its input goes to the streams. */
+/* The conn's owner for a shared connection: distributes its input to the streams. */
 extern const struct conn_owner fastcgi_shared_owner;
 
-/* Input that was left for another turn. */
+/* Continues with input that was left for another turn. */
 void fastcgi_shared_more(struct deferred *deferred);
-/* Gives the stream an id. False: there is none left. */
+/* Assigns an id to the stream. False: none is free. */
 bool fastcgi_shared_enter(struct fastcgi_connection *connection, struct fastcgi_stream *stream);
-/* The stream leaves; one that has not ended is aborted. */
+/* Removes the stream; if it has not ended, it is aborted. */
 void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_stream *stream);
-/* What has arrived moves to where the exchange reads. True: there was something. */
+/* Moves bytes that have arrived to the exchange's input. True: there were some. */
 bool fastcgi_shared_fill(struct fastcgi_stream *stream);
 
 #endif

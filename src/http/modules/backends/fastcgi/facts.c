@@ -1,19 +1,20 @@
-/* What backends say of themselves: asked for once (question.c), after the first request that ended
- * well; known to all workers. */
+/* Facts about backends: requested once (question.c), after the first successful request; known to
+ * all workers. */
 #include <stdatomic.h>
 
 #include "base/clock.h"
 #include "http/modules/backends/fastcgi/connection.h"
 
-/* The low bits of peer_cell.facts_state; above them stands when processes may be looked for again,
- * in units of LOOK_UNIT_MS. */
+/* The low bits of peer_cell.facts_state; the upper bits are the time at which processes may be
+ * looked for again, in units of LOOK_UNIT_MS. */
 enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN, FACTS_MASK };
 
 #define FACTS_BITS 2
 #define LOOK_UNIT_MS 64
-#define PAUSE_UNITS_MAX 4096 /* what is further in the future is from before the counter's turn */
+/* a time further in the future is from before the counter wrapped */
+#define PAUSE_UNITS_MAX 4096
 
-#define MULTIPLEX_MAX 1024 /* requests on one connection, whatever the backend says */
+#define MULTIPLEX_MAX 1024 /* requests on one connection, whatever the backend reports */
 
 static bool change_state(struct peer_cell *cell, enum facts_state from, enum facts_state to)
 {
@@ -28,7 +29,7 @@ static enum facts_state fastcgi_facts_state_of(const struct peer_cell *cell)
                               FACTS_MASK);
 }
 
-/* ---- the one that asks ---- */
+/* ---- the request for facts ---- */
 
 bool fastcgi_facts_are_unknown(const struct peer_cell *cell)
 {
@@ -48,7 +49,7 @@ void fastcgi_facts_release(struct peer_cell *cell)
 void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, unsigned max_conns)
 {
     if (facts.connections_max == 0 && !facts.multiplexes) {
-        facts.connections_max = max_conns; /* what php-fpm does not say, the configuration says */
+        facts.connections_max = max_conns; /* php-fpm does not report it, so max_conns is used */
     }
     atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
     atomic_store_explicit(&cell->requests_max,
@@ -58,7 +59,7 @@ void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, un
     atomic_store_explicit(&cell->facts_state, FACTS_KNOWN, memory_order_release);
 }
 
-/* ---- the others ---- */
+/* ---- use of the facts ---- */
 
 unsigned fastcgi_open_max(const struct exchange *x)
 {

@@ -1,4 +1,4 @@
-/* ngx_http_fastcgi_module: requests passed on to FastCGI servers. */
+/* ngx_http_fastcgi_module: passes requests to FastCGI servers. */
 #include "config.h"
 #include "http/exchange/cache/rows.h"
 #include "http/routing/hooks.h"
@@ -12,8 +12,8 @@ static const struct exchange_family fastcgi_family;
 
 /* ---- the handler ---- */
 
-/* A process may end after any request (pm.max_requests): with a connection for each, as in nginx,
- * that harms nobody. */
+/* A process may end after any request (pm.max_requests); with one connection per request, as in
+ * nginx, that is harmless. */
 static bool keeps_unasked(const struct exchange *x)
 {
     return fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO;
@@ -50,11 +50,13 @@ static enum handler_result fastcgi_answer(struct request *request)
 
 /* ---- variables ---- */
 
-/* What fastcgi_split_path_info makes of the URI; false: it does not match, or there is none. */
+/* The parts of the URI according to fastcgi_split_path_info; false: it does not match, or there is
+ * none. */
 static bool split(struct request *request, struct str *script, struct str *path_info)
 {
     const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
-    struct variable_env env = request->env; /* its captures are not the request's */
+    struct variable_env env =
+        request->env; /* so that the captures do not replace those of the request */
 
     if (own->split == NULL || !regex_match(own->split, request->uri, &env, &request->log) ||
         env.capture_count < 3) {
@@ -91,7 +93,7 @@ static bool get_path_info(struct variable_env *env, const struct variable *varia
     return true;
 }
 
-/* nginx computes them at each use; internal redirects change them. */
+/* nginx computes these at each use, because internal redirects change them. */
 const struct variable fastcgi_variables[] = {
     {.name = STR_INIT("fastcgi_script_name"),
      .doc = "URI, with `fastcgi_index` when it ends with a slash; or the first capture of "
@@ -134,7 +136,7 @@ static bool split_path_info_apply(struct conf_scope *scope, const struct directi
     return true;
 }
 
-/* A location whose parameters are its parent's shares what was laid out for them. */
+/* A location that inherits its parameters shares the plan of its parent. */
 static bool fastcgi_finish(struct conf_scope *scope, void *settings)
 {
     struct fastcgi_settings *own = settings;
@@ -207,11 +209,8 @@ static const struct exchange_family fastcgi_family = {
 static const struct directive_table *const fastcgi_tables[] = {&fastcgi_table,
                                                                &fastcgi_family.table, NULL};
 
-/*
- * Where max_conns is written requests above it wait for their turn, in the order of coming, as they
- * do above FCGI_MAX_CONNS; a `queue` of the group says otherwise. Nobody waits for servers that
- * have failed.
- */
+/* With max_conns, further requests wait in order of arrival, as they do for FCGI_MAX_CONNS; a
+ * `queue` of the group takes precedence. Requests do not wait for servers that have failed. */
 #define WAITING_MAX 10000
 #define WAITING_TIMEOUT_MS 60000
 

@@ -1,21 +1,19 @@
-/* Parameters of a FastCGI request: what does not change is framed when the configuration is read; a
- * request fills in its own values, in one pass. */
+/* Parameters of a FastCGI request: constant ones are framed when the configuration is read; a
+ * request inserts its own values, in one pass. */
 #include "base/buf.h"
 #include "http/modules/backends/fastcgi/fastcgi.h"
 #include "http/variables/variables.h"
 
 #define LENGTHS_MAX (2 * (size_t) PAIR_LENGTH_SIZE)
-#define WORD 32 /* short texts are copied in words: so much is readable after them */
+#define WORD 32 /* short strings are copied by words: this many bytes after them are readable */
 #define SCRATCH_MIN 2048
-#define SCRATCH_KEPT (256 * 1024) /* bytes of scratch that stay for the next request */
+/* bytes of scratch memory that are kept for the next request */
+#define SCRATCH_KEPT (256 * 1024)
 
 /* ---- when the configuration is read ---- */
 
-/*
- * Variables of the core, and ours, compute their values from the request without side effects, most
- * of them with a few instructions: they are asked directly, which is cheaper than remembering what
- * they said.
- */
+/* Variables of the core and of this module compute their values without side effects, most of them
+ * with a few instructions: calling them directly is cheaper than caching their values. */
 static bool is_plain(const struct variable *variable)
 {
     const struct variable *const lists[] = {core_variables, fastcgi_variables};
@@ -30,8 +28,8 @@ static bool is_plain(const struct variable *variable)
     return false;
 }
 
-/* Text that is known when the configuration is read: without variables, or with the version only.
- */
+/* Is the value known when the configuration is read: without variables, or only with the
+ * version? */
 static bool is_constant(const struct param *param)
 {
     const struct template *template = param->value;
@@ -55,7 +53,7 @@ static struct str constant_of(struct conf *conf, const struct param *param)
     return template_text(param->value, &nobody);
 }
 
-/* Can the value be written part by part, without being made in memory of its own first? */
+/* Can the value be written part by part, without building it in separate memory? */
 static bool is_simple(const struct template *template)
 {
     for (unsigned i = 0; i < template->count; i++) {
@@ -90,7 +88,8 @@ static void set_value(struct conf *conf, struct fastcgi_step *step, const struct
     }
 }
 
-/* What stands before a value: the constant pairs of before, and the beginning of its own. */
+/* Ends the constant part before a value: the constant pairs, and the beginning of the value's own
+ * pair. */
 static char *end_step(struct fastcgi_step *step, char *start, char *at)
 {
     step->ready = (struct str){start, (size_t) (at - start)};
@@ -136,14 +135,14 @@ const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec 
     return plan;
 }
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
-static struct buf scratch; /* where parameters are put together; nobody waits meanwhile */
+static struct buf scratch; /* buffer for the parameters; nothing waits while it is in use */
 
-/* Where writing stands. */
+/* The output position. */
 struct params_writer {
     char *at;
-    char *end; /* of the room, less WORD */
+    char *end; /* end of the buffer, minus WORD */
 };
 
 static __attribute__((noinline)) void grow(struct params_writer *writer, size_t size)
@@ -160,7 +159,7 @@ static inline __attribute__((always_inline)) void need(struct params_writer *wri
     }
 }
 
-/* Text of ours, with a word of readable bytes after it; there is room. */
+/* Copies our own text, which is followed by readable bytes; the buffer has space for it. */
 static inline __attribute__((always_inline)) char *put_ready(char *at, const char *text,
                                                              size_t size)
 {
@@ -172,7 +171,7 @@ static inline __attribute__((always_inline)) char *put_ready(char *at, const cha
     return at + size;
 }
 
-/* Two copies that overlap spare a short text a call. */
+/* Copies a short string by two overlapping words, which saves a call. */
 #define PUT_BOTH_ENDS(type)                                                                        \
     do {                                                                                           \
         type head_, tail_;                                                                         \
@@ -182,7 +181,7 @@ static inline __attribute__((always_inline)) char *put_ready(char *at, const cha
         memcpy(at + s.len - sizeof(type), &tail_, sizeof(type));                                   \
     } while (0)
 
-/* Text of others; there is room. */
+/* Copies any text; the buffer has space for it. */
 static inline __attribute__((always_inline)) char *put(char *at, struct str s)
 {
     if (s.len > 32) {
@@ -216,8 +215,8 @@ static inline __attribute__((always_inline)) struct str value_of(const struct fa
     return value;
 }
 
-/* The value that ends at `at` has a length that takes more than the one byte which is there for it;
- * there is room. */
+/* The value that ends at `at` needs more than the one byte for its length: inserts the bytes; the
+ * buffer has space for them. */
 static __attribute__((noinline)) char *widen(char *at, const struct fastcgi_step *step,
                                              size_t length)
 {
@@ -239,7 +238,7 @@ static inline __attribute__((always_inline)) char *end_value(char *at,
     return at;
 }
 
-/* A value of several parts, or one that has to be known as a whole. */
+/* Writes a value of several parts, or one that must be evaluated as a whole. */
 static __attribute__((noinline)) void put_composed(struct params_writer *writer,
                                                    const struct fastcgi_step *step,
                                                    struct variable_env *env)
@@ -268,7 +267,7 @@ static __attribute__((noinline)) void put_composed(struct params_writer *writer,
     writer->at = end_value(writer->at, step, length);
 }
 
-/* The configured parameters. */
+/* Writes the configured parameters. */
 static void put_steps(struct params_writer *writer, const struct fastcgi_plan *plan,
                       struct variable_env *env)
 {
@@ -303,7 +302,7 @@ static void put_steps(struct params_writer *writer, const struct fastcgi_plan *p
     writer->at = put_ready(writer->at, last->ready.data, last->ready.len);
 }
 
-/* All parameters of the request, in scratch. */
+/* Writes all parameters of the request to the scratch buffer. */
 static struct str write_pairs(struct exchange *x)
 {
     const struct fastcgi_plan *plan = fastcgi_settings_of(x)->plan;

@@ -1,9 +1,7 @@
-/*
- * Backends that are several processes on one socket, each of which serves one connection at a time
- * and reports so (libfcgi: FCGI_MAX_CONNS=1, FCGI_MAX_REQS=1). Nothing reports how many processes
- * there are. Under load one more connection is made: if FCGI_GET_VALUES is answered on it at once,
- * a process was free, and connections_max of the peer's cell rises by one.
- */
+/* Backends that are several processes on one socket, each of which serves one connection at a time
+ * and reports this (libfcgi: FCGI_MAX_CONNS=1, FCGI_MAX_REQS=1). The number of processes is not
+ * reported. Under load one more connection is opened: if FCGI_GET_VALUES is answered on it at once,
+ * a process was free, and connections_max of the peer's cell rises by one. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -12,9 +10,10 @@
 #include "base/clock.h"
 #include "http/modules/backends/fastcgi/connection.h"
 
-#define ANSWER_MS 10   /* a free process answers within that */
-#define PAUSE_MS 10000 /* before the next attempt, when none answered */
-#define LATE_MS 250    /* a connection that is answered so late waited for another to end */
+#define ANSWER_MS 10   /* a free process answers within this time */
+#define PAUSE_MS 10000 /* until the next attempt, after none answered */
+/* a connection that was answered this late waited for another one to end */
+#define LATE_MS 250
 #define PROCESSES_MAX 1024
 
 static bool is_of_processes(const struct peer_cell *cell)
@@ -51,7 +50,8 @@ static bool is_answered(struct conn *conn, uint64_t deadline_ms)
     return false;
 }
 
-/* Is another process free? Asks on a new connection, which is closed again. MAY WAIT. */
+/* Is another process free? Sends FCGI_GET_VALUES on a new connection, which is closed again. MAY
+ * WAIT. */
 static bool is_another_free(const struct exchange *x)
 {
     const struct addr *addr = &x->pick.peer->addr;

@@ -1,15 +1,15 @@
-/* FCGI_GET_VALUES to a backend of which nothing is known: on an idle connection, after its first
- * request. Many backends take the version and the id that they answer with from the first record
- * that they see, or know BEGIN_REQUEST only; so it may not come first. Nobody uses the connection
- * meanwhile, and it closes then. */
+/* FCGI_GET_VALUES to a backend without known facts: on an idle connection, after its first request.
+ * Many backends take the version and the id for their answers from the first record that they see,
+ * or know only BEGIN_REQUEST; so it must not come first. The connection is not used meanwhile, and
+ * is closed afterwards. */
 #include "base/clock.h"
 #include "http/modules/backends/fastcgi/connection.h"
 
-#define ANSWER_MS 250        /* what a backend has for its answer; it has nothing else to do */
-#define ANSWER_SIZE_MAX 4096 /* bytes of the record that are looked at */
+#define ANSWER_MS 250        /* time for the answer; the backend has nothing else to do */
+#define ANSWER_SIZE_MAX 4096 /* largest record that is read */
 
-/* Reads the answer to FCGI_GET_VALUES. False: it is complete, or none will come; the connection
- * closes. */
+/* Reads the answer to FCGI_GET_VALUES. False: it is complete, or none will come; the connection is
+ * closed. */
 static bool read_values(struct fastcgi_connection *state)
 {
     struct conn *conn = state->connection->conn;
@@ -60,7 +60,7 @@ void fastcgi_question_put(struct upstream_connection *connection, unsigned max_c
     connection->idle_input = question_input;
     conn_write(conn, get_values_record);
     conn_write(conn, get_values_record); /* libfcgi answers a record when it sees the next */
-    conn_flush(conn);                    /* if it fails the deadline comes */
+    conn_flush(conn);                    /* after a failure the timer fires */
     timer_set(&conn->timer, clock_now.now_ms + ANSWER_MS);
 }
 

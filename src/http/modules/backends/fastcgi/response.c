@@ -1,11 +1,11 @@
-/* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words
- * for the log. */
+/* The response of a FastCGI backend, after its records were decoded: a CGI header, a body,
+ * stderr. */
 #include "http/exchange/heads/response_head.h"
 #include "http/modules/backends/fastcgi/connection.h"
 #include "server/generation.h"
 
-/* Bytes of stderr of one request: beyond, the backend is at fault. Each record costs a line of the
- * log. */
+/* Most bytes of stderr of one request; beyond this the request fails. Each record counts as one
+ * more line of the log. */
 #define NOISE_MAX (4 * 1024 * 1024)
 #define NOISE_OF_RECORD 256
 
@@ -48,24 +48,24 @@ void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text)
     }
 }
 
-/* More for the exchange to see, without asking the socket. */
+/* Decodes buffered input without reading from the socket. */
 static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
 {
     return stream->connection->is_shared ? fastcgi_shared_fill(stream)
                                          : fastcgi_decode(stream, joins);
 }
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
-/* An application that sends a body to HEAD all the same fills the cache with it, as with nginx. */
+/* If an application sends a body in response to HEAD, it fills the cache, as in nginx. */
 static bool has_no_body(const struct exchange *x)
 {
     return x->response.status == 204 || x->response.status == 304 ||
            (x->request->method == METHOD_HEAD && !x->cache.is_cacheable);
 }
 
-/* Received bytes from the first byte of the head on that is not read, without what frames the parts
- * of the head. */
+/* Received bytes from the first unread byte of the header on, without the framing between parts of
+ * the header. */
 static uint64_t rest_of_response(const struct fastcgi_stream *stream)
 {
     return stream->connection->is_shared
@@ -108,7 +108,7 @@ enum head_result fastcgi_read_head(struct exchange *x)
     if (stream->has_ended) {
         exchange_log(x, LOG_ERROR, 0, "upstream sent unexpected FastCGI record: %d",
                      RECORD_END_REQUEST);
-        /* A request that was refused has not begun: for it the connection just ended. */
+        /* A rejected request has not begun: treated as if the connection had just ended. */
         return stream->protocol_status == RECORD_CANT_MPX_CONN ||
                        stream->protocol_status == RECORD_OVERLOADED
                    ? HEAD_MORE
@@ -125,7 +125,7 @@ static bool is_short(const struct exchange *x, const struct fastcgi_stream *stre
            !upstream_response_is_head_alone(x);
 }
 
-/* Bytes that came, without those that are too many. May be none. */
+/* The bytes that were received, without those beyond Content-Length. May be empty. */
 static struct str take_within_length(struct exchange *x, struct fastcgi_stream *stream)
 {
     struct str data = fastcgi_input(x);
@@ -149,7 +149,7 @@ static struct str take_within_length(struct exchange *x, struct fastcgi_stream *
     return data;
 }
 
-/* The records say that nothing more comes. */
+/* The records say that the response has ended. */
 static enum body_result records_finish(struct exchange *x, const struct fastcgi_stream *stream)
 {
     if (is_short(x, stream)) {
@@ -182,8 +182,7 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
     return stream->is_stdout_closed || stream->has_ended ? records_finish(x, stream) : BODY_MORE;
 }
 
-/* The connection is at its end. Without END_REQUEST that is in order where it was not to be kept.
- */
+/* The connection has ended. Without END_REQUEST that is no error if it was not to be kept. */
 enum body_result fastcgi_body_ended(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);

@@ -1,10 +1,10 @@
-/* The request on its way to the backend: its head, and its body as STDIN records. */
+/* Sends the request to the backend: its header, and its body as STDIN records. */
 #include <errno.h>
 #include <unistd.h>
 
 #include "http/modules/backends/fastcgi/connection.h"
 
-#define PIECE_MAX (32 * 1024) /* bytes of the request's body in one record */
+#define PIECE_MAX (32 * 1024) /* bytes of the request body in one record */
 
 void fastcgi_send_head(struct exchange *x)
 {
@@ -12,11 +12,10 @@ void fastcgi_send_head(struct exchange *x)
     struct conn *conn = x->connection->conn;
     uint64_t before = conn->queued;
     char *head =
-        (char *)
-            x->head.data; /* may be written to: fastcgi_make_request made it for this request */
-    /* A backend starts the script at the empty PARAMS record that ends the parameters. Of a body
-     * that is streamed nothing may have come yet, or ever: that record waits for its first bytes
-     * (fastcgi_send_body). */
+        (char *) x->head.data; /* writable: fastcgi_make_request made it for this request */
+    /* A backend starts the script at the empty PARAMS record that ends the parameters. If the body
+     * is streamed, its first bytes may not have arrived, or never will: that record is sent with
+     * the first bytes (fastcgi_send_body). */
     size_t held = x->body_mode == SENT_BODY_STREAMED ? RECORD_HEADER_SIZE : 0;
 
     if (stream->asks) {
@@ -31,7 +30,7 @@ void fastcgi_send_head(struct exchange *x)
     conn_write(conn, str_head(x->head, x->head.len - held));
     output_share_add(&stream->records, conn, conn->queued - before);
     if (x->body_mode == SENT_BODY_STREAMED) {
-        conn_flush_later(conn); /* the client may take its time */
+        conn_flush_later(conn); /* the client may be slow */
     }
 }
 
@@ -58,11 +57,9 @@ static void close_copy(void *arg)
     close((int) (intptr_t) arg);
 }
 
-/*
- * Makes a piece of the body outlive its request, as the queue of a shared connection needs: memory
- * is copied when it is queued, a file gets a descriptor of its own. False: out of descriptors; the
- * attempt has failed.
- */
+/* Makes a piece of the body independent of its request, as the queue of a shared connection
+ * requires: memory will be copied when it is queued, a file gets a duplicate descriptor. False: out
+ * of descriptors; the attempt has failed. */
 static bool own_piece(struct body_piece *piece)
 {
     if (piece->bytes.data != NULL) {
@@ -82,7 +79,7 @@ static bool own_piece(struct body_piece *piece)
     return true;
 }
 
-/* Record after record; what releases the piece goes with the last. */
+/* Sends the piece as records; its release function is queued with the last one. */
 static void send_piece(struct exchange *x, const struct body_piece *piece, uint16_t id)
 {
     bool is_file = piece->bytes.data == NULL;

@@ -1,4 +1,4 @@
-/* Shared connections: records of many requests on one connection, separated as they arrive. */
+/* Shared connections: separates the records of many requests on one connection as they arrive. */
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -7,15 +7,16 @@
 
 #define READ_MIN (16 * 1024)
 #define READ_MAX (64 * 1024)
-#define READS_MAX 16             /* in a row, before others of the worker get their turn */
-#define UNREAD_MAX (1024 * 1024) /* of one request, which is read as it comes: then it ends */
-#define PENDING_MIN 512          /* bytes of a fresh buffer for a stream */
+#define READS_MAX 16             /* consecutive reads before others get a turn */
+#define UNREAD_MAX (1024 * 1024) /* most unread bytes of one request; with more, it fails */
+#define PENDING_MIN 512          /* initial bytes of a buffer of a stream */
 #define TABLE_MIN 16
-#define ABANDONED_MAX 64 /* a backend that does not end what was aborted loses the connection */
+/* a connection with this many aborted requests that have not ended is closed */
+#define ABANDONED_MAX 64
 
 struct fastcgi_stream fastcgi_abandoned;
 
-/* ---- bytes that wait ---- */
+/* ---- buffers of streams ---- */
 
 static void pending_free(struct fastcgi_pending *pending)
 {
@@ -49,9 +50,10 @@ static uint32_t unread(const struct fastcgi_stream *stream)
     return stream->reading.end - stream->reading.start + stream->arriving.end;
 }
 
-/* ---- one who does not read must not fill our memory ---- */
+/* ---- limits for requests that do not read ---- */
 
-/* A request that is alone on the connection delays this; no other joins in the meantime. */
+/* If the request is alone on the connection, its input is paused; no other request joins meanwhile.
+ * Otherwise the request fails. */
 static void limit_input(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
     if (stream->is_full || stream->is_bad || unread(stream) <= UNREAD_MAX) {
@@ -92,7 +94,7 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
         return false;
     }
     stream->late =
-        stream->arriving_late; /* what came before is of the head, where that is not whole */
+        stream->arriving_late; /* if the header is incomplete, earlier bytes belong to it */
     stream->arriving_late = 0;
     if (reading->start != reading->end) {
         pending_add(reading, (struct str){arriving->data, arriving->end});
@@ -105,7 +107,7 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
     return true;
 }
 
-/* ---- who is on it ---- */
+/* ---- the requests of a connection ---- */
 
 static bool grow_table(struct fastcgi_connection *connection)
 {
@@ -174,7 +176,7 @@ void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_
         resume_input(connection, stream);
     }
     if (stream->id != 0 && is_sound && upstream->users > 1) {
-        /* The id is taken until the backend says END_REQUEST: one request less. */
+        /* The id stays in use until END_REQUEST arrives, so one request less is possible. */
         connection->streams[stream->id - 1] = &fastcgi_abandoned;
         connection->abandoned++;
         upstream->users_max--;
@@ -182,7 +184,7 @@ void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_
         is_sound = connection->abandoned < ABANDONED_MAX;
     } else if (stream->id != 0) {
         free_id(connection, stream->id);
-        is_sound = false; /* nobody else needs it */
+        is_sound = false; /* no other request uses it */
     }
     upstream->is_quiet =
         is_sound && upstream->users == 1 && connection->abandoned == 0 && stream->has_ended;
@@ -194,9 +196,9 @@ void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_
     }
 }
 
-/* ---- telling records apart ---- */
+/* ---- demultiplexing ---- */
 
-/* All streams learn that the connection is broken. */
+/* Tells all streams that the connection has failed. */
 static void break_connection(struct fastcgi_connection *connection,
                              void (*refuse)(struct fastcgi_stream *stream, unsigned what),
                              unsigned what)
@@ -207,8 +209,8 @@ static void break_connection(struct fastcgi_connection *connection,
 
         if (stream != NULL && stream != &fastcgi_abandoned) {
             refuse(stream, what);
-            /* A request that has heard nothing yet may be sent elsewhere: for that request the
-             * connection just ended. */
+            /* A request without any response yet may be sent to another peer: it fails as if the
+             * connection had just ended. */
             stream->is_bad = stream->has_heard || connection->connection->users == 1;
             add_pending(connection, stream);
         }
@@ -220,7 +222,7 @@ static struct fastcgi_stream *find_stream(const struct fastcgi_connection *conne
     return id == 0 || id > connection->capacity ? NULL : connection->streams[id - 1];
 }
 
-/* A header has come; the connection is broken when it may not. */
+/* Checks a record whose header has arrived; an unexpected one breaks the connection. */
 static void begin_record(struct fastcgi_connection *connection)
 {
     const struct record *record = &connection->record;
@@ -255,7 +257,7 @@ static void end_stream(struct fastcgi_connection *connection, struct fastcgi_str
 {
     uint16_t id = connection->record.id;
 
-    connection->record.id = 0; /* what the record may hold beyond this is nobody's */
+    connection->record.id = 0; /* further content of this record belongs to no stream */
     free_id(connection, id);
     if (stream == &fastcgi_abandoned) {
         connection->abandoned--;
@@ -266,7 +268,7 @@ static void end_stream(struct fastcgi_connection *connection, struct fastcgi_str
     fastcgi_end_stream(stream, content);
 }
 
-/* Bytes that came for a request and are no payload. */
+/* Counts bytes that were received for a request and are not payload. */
 static void count_more(struct fastcgi_stream *stream, size_t size)
 {
     stream->x->attempt->bytes_received += size;
@@ -284,14 +286,14 @@ static void count_header(const struct fastcgi_connection *connection)
     }
 }
 
-/* Some content of the current record; all of it when it is short. May be empty. */
+/* Processes a part of the content of the current record; all of it if it is short. May be empty. */
 static void use_content(struct fastcgi_connection *connection, struct str content)
 {
     const struct record *record = &connection->record;
     struct fastcgi_stream *stream = find_stream(connection, record->id);
 
     if (stream == NULL) {
-        return; /* of the connection; or what follows the content of an END_REQUEST */
+        return; /* a record of the connection itself; or content after that of an END_REQUEST */
     }
     if (stream != &fastcgi_abandoned && record->type != RECORD_STDOUT) {
         count_more(stream, content.len);
@@ -314,7 +316,7 @@ static void use_content(struct fastcgi_connection *connection, struct str conten
     add_pending(connection, stream);
 }
 
-/* Uses all whole records that have arrived, and parts of long ones. */
+/* Processes all complete records that have arrived, and parts of long ones. */
 static void demultiplex(struct fastcgi_connection *connection)
 {
     struct conn *conn = connection->connection->conn;
@@ -355,9 +357,9 @@ static void demultiplex(struct fastcgi_connection *connection)
     }
 }
 
-/* ---- what the connection tells ---- */
+/* ---- events of the connection ---- */
 
-/* A stream wakes its fiber, which may end, and take the connection with it. */
+/* Waking a fiber may end it, and free the connection. */
 static void wake_streams(struct fastcgi_connection *connection)
 {
     struct list *item;
@@ -408,7 +410,8 @@ void fastcgi_shared_more(struct deferred *deferred)
     struct fastcgi_connection *connection = container_of(deferred, struct fastcgi_connection, more);
     struct conn *conn = connection->connection->conn;
 
-    if (conn->owner == &fastcgi_shared_owner) { /* else it rests, or is asked otherwise */
+    if (conn->owner ==
+        &fastcgi_shared_owner) { /* else it is idle, or its facts are being requested */
         shared_input(conn);
     }
 }

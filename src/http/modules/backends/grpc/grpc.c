@@ -1,5 +1,5 @@
-/* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2 or HTTP/3, both bodies as
- * they come. */
+/* ngx_http_grpc_module: passes requests to gRPC servers over HTTP/2 or HTTP/3; both bodies are
+ * streamed. */
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/h2/h2.h"
 #include "http/exchange/h3/h3.h"
@@ -7,18 +7,18 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* What grpc_pass of a location says. */
+/* The target of grpc_pass. */
 struct grpc_target {
     struct pass_target address;
-    struct str host; /* for :authority, of one without variables */
+    struct str host; /* for :authority, if it has no variables */
 };
 
-/* The directives of one location. */
+/* Settings of a location. */
 struct grpc_settings {
     struct grpc_target *target; /* NULL: no grpc_pass here */
     unsigned version;           /* HTTP_2, HTTP_3 */
     struct vec set_headers;     /* struct key_template */
-    unsigned header_inherit;    /* enum list_inherit */
+    unsigned header_inherit;    /* an enum list_inherit */
     struct head_plan *plan;     /* derived; NULL without grpc_pass */
 };
 
@@ -28,7 +28,7 @@ static const struct exchange_family grpc_family;
 
 /* ---- addresses ---- */
 
-/* Takes "grpc://" or "grpcs://" off, which may be missing. */
+/* Removes "grpc://" or "grpcs://", which are optional. */
 static bool cut_scheme(struct str *text)
 {
     if (str_starts_nocase(*text, STR("grpcs://"))) {
@@ -41,7 +41,7 @@ static bool cut_scheme(struct str *text)
     return false;
 }
 
-/* The address without the usual port. */
+/* The address without the default port. */
 static struct str host_of(struct str address, bool is_secure)
 {
     struct str port = is_secure ? STR(":443") : STR(":80");
@@ -54,7 +54,7 @@ static struct str host_of(struct str address, bool is_secure)
 
 /* ---- the handler ---- */
 
-/* What make_request needs of the target. */
+/* Data of the target for make_request. */
 struct grpc_state {
     struct str host;
 };
@@ -97,7 +97,7 @@ static const struct protocol grpc_protocol = {
     .body_ended = h2_body_ended,
 };
 
-/* The same in HTTP/3. */
+/* The same for HTTP/3. */
 static const struct protocol grpc_http3 = {
     .family = &grpc_family,
     .name = STR_INIT("grpc"),
@@ -180,7 +180,7 @@ static bool grpc_pass_apply(struct conf_scope *scope, const struct directive *ro
     return pass_handler_set(scope, node, grpc_answer);
 }
 
-/* A nested location without grpc_pass of its own has none; `if` and limit_except blocks keep it. */
+/* A nested location does not inherit grpc_pass; `if` and limit_except blocks do. */
 static bool grpc_finish(struct conf_scope *scope, void *settings)
 {
     struct grpc_settings *own = settings;
@@ -209,7 +209,7 @@ static bool grpc_finish(struct conf_scope *scope, void *settings)
     return true;
 }
 
-/* Bodies of gRPC are streams of messages: neither is held back. */
+/* Bodies of gRPC are streams of messages: neither is buffered. */
 static bool grpc_exchange_finish(struct conf_scope *scope, void *settings)
 {
     struct exchange_settings *own = settings;

@@ -1,4 +1,4 @@
-/* ngx_http_upstream_hc_module: `health_check` in a location, as nginx Plus has it, and `match`. */
+/* ngx_http_upstream_hc_module: `health_check` in a location, as in nginx Plus, and `match`. */
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/h2/h2.h"
@@ -11,7 +11,7 @@
 #include "upstream/settings/words.h"
 #include "upstream/upstream.h"
 
-/* One `health_check` line. */
+/* One `health_check` directive. */
 struct check_line {
     struct conf_node *node;
     struct health_settings health;
@@ -23,18 +23,17 @@ struct check_line {
     struct grpc_probe grpc_probe;
     struct http_probe probe;
     struct match_use use;
-    struct match *match; /* or NULL */
-    const struct tls_client_settings
-        *tls; /* of the location, when its group is spoken to over TLS */
+    struct match *match;                   /* or NULL */
+    const struct tls_client_settings *tls; /* of the location, if its group uses TLS */
     const struct upstream_group *group;
 };
 
-/* Those of one location; never inherited. */
+/* The directives of one location; never inherited. */
 struct check_settings {
     struct vec lines; /* struct check_line * */
 };
 
-/* All of a reading. */
+/* All health_check directives of the configuration. */
 static struct vec *all_lines(struct conf *conf)
 {
     return conf_state(conf, "http health_check", sizeof(struct vec));
@@ -47,7 +46,7 @@ static bool health_check_invalid(struct conf *conf, const struct conf_node *node
     return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
 }
 
-/* name=value; *is_known says whether there is such a name. */
+/* Parses name=value; *is_known: there is such a parameter. */
 static bool health_check_read_value(struct conf *conf, struct check_line *line, struct str name,
                                     struct str value, bool *is_known)
 {
@@ -136,9 +135,9 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
     return true;
 }
 
-/* ---- when the location was read ---- */
+/* ---- at the end of the location ---- */
 
-/* The directive that passes requests of this block on; NULL = none. */
+/* The directive of this block that passes requests to a group; NULL = none. */
 static const struct conf_node *find_pass(const struct conf_node *block)
 {
     static const char *const names[] = {"proxy_pass",     "fastcgi_pass", "uwsgi_pass", "scgi_pass",
@@ -181,7 +180,8 @@ static void add_param(struct vec *params, struct arena *arena, const char *name,
     param->value = value;
 }
 
-/* The parameters of a request for the URI; SCRIPT_FILENAME lies below a constant root. */
+/* Sets the parameters of a FastCGI request for the URI; SCRIPT_FILENAME is below a constant
+ * root. */
 static bool make_fastcgi(struct conf *conf, struct check_line *line,
                          const struct upstream_group *group, const struct http_location *location)
 {
@@ -213,7 +213,7 @@ static bool make_fastcgi(struct conf *conf, struct check_line *line,
     return true;
 }
 
-/* How the probe speaks follows from the directive that passes requests on. */
+/* Selects the protocol of the probe by the directive that passes requests to the group. */
 static bool make_speak(struct conf *conf, struct check_line *line, const struct conf_node *pass,
                        const struct http_location *location)
 {
@@ -231,7 +231,7 @@ static bool make_speak(struct conf *conf, struct check_line *line, const struct 
         line->health.type = STR("grpc");
         line->health.speak = probe_speak_grpc;
         line->health.speak_settings =
-            &line->grpc_probe; /* made when it is known if TLS is spoken */
+            &line->grpc_probe; /* filled in when it is known whether TLS is used */
         return true;
     }
     if (str_is(pass->args[0], "proxy_pass")) {
@@ -289,7 +289,7 @@ static void health_check_fresh(void *settings)
     ((struct check_settings *) settings)->lines = (struct vec){0};
 }
 
-/* All match blocks were read. */
+/* Called after all match blocks were read. */
 static bool health_check_end(struct conf *conf, struct http_main *main)
 {
     if (!match_check_all(conf)) {

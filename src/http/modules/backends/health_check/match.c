@@ -1,10 +1,10 @@
-/* `match` blocks: reading them, and holding answers against them. */
+/* `match` blocks: parses them, and compares responses with them. */
 #include "http/modules/backends/health_check/match.h"
 
 #include "base/parse.h"
 #include "conf/directive.h"
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 static bool health_check_match_invalid(struct conf *conf, const struct conf_node *line,
                                        unsigned arg)
@@ -174,7 +174,7 @@ bool match_check_all(struct conf *conf)
     return health_match_check_all(conf, &http_matches);
 }
 
-/* ---- judging ---- */
+/* ---- comparing ---- */
 
 static bool fits_status(const struct match *match, unsigned status)
 {
@@ -186,7 +186,7 @@ static bool fits_status(const struct match *match, unsigned status)
     return !match->has_status || is_listed != match->is_status_negated;
 }
 
-/* Does one of the fields of that name have it? */
+/* Does one of the fields with that name have the value? */
 static bool has_header(const struct match_rule *rule, const struct fields *fields,
                        const struct log *log)
 {

@@ -1,4 +1,4 @@
-/* `match` blocks: what a healthy answer looks like. */
+/* `match` blocks: conditions for a healthy response. */
 #ifndef HTTP_MODULES_BACKENDS_HEALTH_CHECK_MATCH_H
 #define HTTP_MODULES_BACKENDS_HEALTH_CHECK_MATCH_H
 
@@ -20,51 +20,51 @@ enum match_how {
     MATCH_NO_REGEX
 };
 
-/* A line `header` or `body`. */
+/* A `header` or `body` directive. */
 struct match_rule {
     enum match_how how;
-    struct str name;     /* of the field; empty for the body */
+    struct str name;     /* name of the field; empty for the body */
     struct str value;    /* of MATCH_EQUAL and MATCH_UNEQUAL */
-    struct regex *regex; /* of the other two */
+    struct regex *regex; /* of the two others */
 };
 
-/* Codes from first to last. */
+/* Status codes from first to last. */
 struct match_codes {
     unsigned first, last;
 };
 
-/* A block. */
+/* A `match` block. */
 struct match {
     struct health_match block;
     bool has_status;
-    bool is_status_negated; /* status ! … */
+    bool is_status_negated; /* "status ! …" */
     struct vec codes;       /* struct match_codes */
     struct vec headers;     /* struct match_rule */
     struct vec bodies;      /* struct match_rule */
     struct vec required;    /* struct template *: none may be empty or "0" */
 };
 
-/* What judges an answer: judge_settings of a http_probe. */
+/* How a response is judged: the judge_settings of a http_probe. */
 struct match_use {
-    const struct match *match;            /* NULL: a status of 200 to 399 is good */
-    const struct variable_set *variables; /* of the configuration: `require` names some */
+    const struct match *match;            /* NULL: status codes 200 to 399 are good */
+    const struct variable_set *variables; /* of the configuration: `require` uses some of them */
 };
 
-/* The row of the block. */
+/* The apply function of the block's row. */
 bool match_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings);
 
-/* The match of this name, which may come later in the file. */
+/* Finds the match with this name, which may follow later in the file. */
 struct match *match_named(struct conf *conf, const struct conf_node *node, struct str name);
 
-/* When all is read: an error for each that was named and never came. */
+/* Called after the configuration was read: reports each match that was used and does not exist. */
 bool match_check_all(struct conf *conf);
 
-/* judge of http_probe: settings is a struct match_use. */
+/* The judge of a http_probe: settings is a struct match_use. */
 bool match_judge(struct health_probe *probe, struct probe_response *response, const void *settings);
 
-/* Are the variables of `require` all there? They are asked of the answer; `set` is that of the
- * configuration. (require.c) */
+/* Are all variables of `require` neither empty nor "0"? They are evaluated for the response; `set`
+ * is that of the configuration. (require.c) */
 bool match_required(const struct vec *required, const struct variable_set *set,
                     const struct health_probe *probe, const struct probe_response *response);
 

@@ -1,8 +1,8 @@
-/* `require` of a match block: the answer to a probe as a subject of variables. */
+/* `require` of a match block: the response to a probe as a subject of variables. */
 #include "base/parse.h"
 #include "http/modules/backends/health_check/match.h"
 
-/* What is asked: a probe, and the answer to it. */
+/* The subject: a probe, and the response to it. */
 struct probed {
     struct variable_env env;
     const struct health_probe *probe;
@@ -61,8 +61,8 @@ GETTER(get_cookie)
     return fields_set_cookie(&probed_of(env)->response->fields, variable->rest, out);
 }
 
-/* What every probe says of itself: it is a plain request without a body, whose times nobody takes.
- */
+/* Constant properties of every probe: a simple request without a body, whose times are not
+ * measured. */
 GETTER(get_text)
 {
     return give_value(str_of((const char *) variable->data), out);

@@ -1,5 +1,5 @@
-/* proxy_cookie_domain, proxy_cookie_path, proxy_cookie_flags: Set-Cookie of proxied answers (RFC
- * 6265). */
+/* proxy_cookie_domain, proxy_cookie_path, proxy_cookie_flags: change Set-Cookie fields of proxied
+ * responses (RFC 6265). */
 #include "http/modules/backends/proxy/proxy.h"
 
 /* ---- when the configuration is read ---- */
@@ -39,7 +39,7 @@ bool proxy_cookie_path_apply(struct conf_scope *scope, const struct directive *r
     return rule_apply(scope, row, node, false, &((struct proxy_settings *) settings)->cookie_paths);
 }
 
-/* What a flag of proxy_cookie_flags does to a cookie. */
+/* Changes of proxy_cookie_flags. */
 enum cookie_flags {
     ADD_SECURE = 1 << 0,
     DROP_SECURE = 1 << 1,
@@ -124,16 +124,16 @@ bool proxy_cookie_flags_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* ---- for an answer ---- */
+/* ---- for a response ---- */
 
-/* A part between semicolons: "name=value" or a name alone. */
+/* A part between semicolons: "name=value", or only a name. */
 struct attribute {
     struct str name;
-    struct str value; /* NULL data = there is none */
+    struct str value; /* NULL data = none */
     bool is_dropped;
 };
 
-/* A cookie in parts; the first is the cookie itself. */
+/* A parsed Set-Cookie; the first part is the cookie itself. */
 struct cookie {
     struct request *request;
     struct vec attributes; /* struct attribute */
@@ -152,7 +152,7 @@ static struct attribute split(struct str part)
     return attribute;
 }
 
-/* False: it is no cookie, and is left alone. */
+/* False: it is not a cookie, and stays unchanged. */
 static bool parse(struct cookie *cookie, struct str text)
 {
     struct str rest = text;
@@ -191,7 +191,7 @@ static struct str without_dot(struct str domain)
     return domain.len != 0 && *domain.data == '.' ? str_skip(domain, 1) : domain;
 }
 
-/* A dot before any of the domains does not count, and the cookie keeps its own. */
+/* A leading dot is ignored when domains are compared; the cookie keeps its dot. */
 static void adapt_domain(struct cookie *cookie, const struct vec *rules,
                          struct attribute *attribute)
 {
@@ -236,7 +236,7 @@ static void adapt_path(struct cookie *cookie, const struct vec *rules, struct at
     }
 }
 
-/* The flags of the first rule for a cookie of this name. */
+/* The flags of the first rule that matches the name. */
 static unsigned flags_for(struct request *request, const struct vec *rules, struct str name)
 {
     vec_each(const struct flags_rule, rule, rules) {
@@ -286,7 +286,7 @@ static struct attribute *add_attribute(struct cookie *cookie, struct str name)
     return attribute;
 }
 
-/* A flag without a value. */
+/* Adds or removes an attribute without a value. */
 static void set_flag(struct cookie *cookie, struct str name, bool is_wanted, bool is_unwanted)
 {
     if (is_unwanted) {

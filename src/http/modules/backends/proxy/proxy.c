@@ -1,5 +1,4 @@
-/* ngx_http_proxy_module: requests passed on to HTTP servers. Here: its directives, its variables
- * and its handler. */
+/* ngx_http_proxy_module: passes requests to HTTP servers. Directives, variables and the handler. */
 #include "http/exchange/cache/rows.h"
 #include "http/modules/backends/proxy/proxy.h"
 
@@ -31,7 +30,7 @@ static void adapt_field(struct exchange *x, struct field *field)
     }
 }
 
-/* The URL that is asked for. */
+/* The requested URL. */
 static struct str default_cache_key(struct exchange *x)
 {
     const struct proxy_state *state = x->state;
@@ -50,10 +49,11 @@ static struct str default_cache_key(struct exchange *x)
     .body_ended = proxy_body_ended, .default_cache_key = default_cache_key
 
 static const struct protocol plain_http = {HTTP_PROTOCOL};
-/* After a PROXY header, which tells of one client: kept connections of the other are not for it. */
+/* With a PROXY header, which describes one client: its connections are not shared with the protocol
+ * without it. */
 static const struct protocol announced_http = {HTTP_PROTOCOL, .send_head = proxy_send_announced};
 
-/* The same in HTTP/2. */
+/* The same for HTTP/2. */
 #define HTTP2_PROTOCOL                                                                             \
     .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
     .alpn = H2_ALPN, .channel = &h2_channel, .has_logins = true,                                   \
@@ -64,7 +64,7 @@ static const struct protocol announced_http = {HTTP_PROTOCOL, .send_head = proxy
 static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
 static const struct protocol announced_http2 = {HTTP2_PROTOCOL};
 
-/* HTTP/3, and HTTP/0.9 over QUIC. */
+/* The same for HTTP/3, and HTTP/0.9 over QUIC. */
 #define HTTP3_PROTOCOL                                                                             \
     .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
     .is_quic = true, .channel = &h3_channel, .has_logins = true,                                   \
@@ -95,7 +95,7 @@ static enum handler_result refuse_url(struct request *request, const char *reaso
     return request_fail(request, 500);
 }
 
-/* The parts of a proxy_pass that has variables. HANDLER_NEXT: they are there. */
+/* Evaluates a proxy_pass that has variables. HANDLER_NEXT: *url is set. */
 static enum handler_result evaluate_target(struct request *request,
                                            const struct proxy_target *target, struct proxy_url *url)
 {
@@ -157,15 +157,14 @@ static enum handler_result proxy_handle(struct request *request)
         sent_body_buffer(x);
     }
     if (request->incoming.is_chunked && settings->version < HTTP_1_1) {
-        sent_body_buffer(x); /* HTTP/1.0 needs the length */
+        sent_body_buffer(x); /* HTTP/1.0 requires the length */
     }
     return exchange_run(x);
 }
 
 /* ---- variables ---- */
 
-/* What the module knows of the exchange that is or was under way; NULL: there is none of its own.
- */
+/* The state of the request's current or last exchange; NULL if that is not of this module. */
 static const struct proxy_state *proxy_state_of(struct variable_env *env)
 {
     const struct exchange *x = request_exchange(variable_request(env));
@@ -256,7 +255,7 @@ bool rules_begin(struct conf_scope *scope, const struct directive *row,
 
     *is_off = node->count == 2 && str_is(node->args[1], "off");
     if (is_first) {
-        *rules = (struct vec){0}; /* what was inherited */
+        *rules = (struct vec){0}; /* discards inherited rules */
         return true;
     }
     if (*is_off || rules->count == 0) {
@@ -266,7 +265,7 @@ bool rules_begin(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* Blocks to which a URI has no beginning that another could stand for. */
+/* Blocks in which a URI has no fixed prefix that could be replaced. */
 static bool has_prefix(const struct conf_scope *scope, const struct http_location *location)
 {
     return scope->context == IN_LOCATION && location->kind != LOCATION_REGEX &&
@@ -330,7 +329,7 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
     return pass_handler_set(scope, node, proxy_handle);
 }
 
-/* HTTP/3 has no form without TLS, nor anything before its handshake. False after conf_error. */
+/* HTTP/3 requires TLS, and nothing can precede its handshake. False after conf_error. */
 static bool http3_is_possible(struct conf_scope *scope, const struct proxy_settings *settings)
 {
     const struct proxy_url *url = &settings->target->url;
@@ -346,8 +345,7 @@ static bool http3_is_possible(struct conf_scope *scope, const struct proxy_setti
     return true;
 }
 
-/* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it.
- */
+/* A nested location does not inherit proxy_pass; `if` and limit_except blocks do. */
 static bool proxy_finish(struct conf_scope *scope, void *own)
 {
     struct proxy_settings *settings = own;

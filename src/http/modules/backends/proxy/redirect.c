@@ -1,5 +1,4 @@
-/* proxy_redirect: Location and Refresh of proxied answers, as clients of this server are to see
- * them. */
+/* proxy_redirect: adapts Location and Refresh of proxied responses for clients of this server. */
 #include "http/modules/backends/proxy/proxy.h"
 
 /* ---- when the configuration is read ---- */
@@ -36,8 +35,7 @@ static struct template *constant(struct conf *conf, struct str text)
     return template;
 }
 
-/* What proxy_pass names is where proxied servers think that they are; clients see the location
- * instead. */
+/* Proxied servers see the URL of proxy_pass as their own; clients see the location instead. */
 static void add_default(struct conf_scope *scope, struct proxy_settings *settings)
 {
     struct conf *conf = scope->conf;
@@ -68,7 +66,7 @@ static bool apply_default(struct conf_scope *scope, const struct directive *row,
                           row->name);
     }
     if (settings->target == NULL) {
-        return false; /* its error was logged */
+        return false; /* the error was logged */
     }
     if (settings->target->text != NULL) {
         return conf_error(
@@ -89,7 +87,7 @@ bool proxy_redirect_apply(struct conf_scope *scope, const struct directive *row,
     bool is_off;
 
     if (scope->parent == NULL) {
-        return true; /* the default of all: what finish makes of it */
+        return true; /* the default of all; proxy_finish makes it */
     }
     if (!rules_begin(scope, row, node, &settings->redirects, &is_off)) {
         return false;
@@ -111,10 +109,10 @@ bool proxy_redirect_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* ---- for an answer ---- */
+/* ---- for a response ---- */
 
-/* The first rule that holds replaces what a text rule names, or all of what an expression matches
- * in. */
+/* Applies the first rule that matches: replaces the prefix of a string rule, or the whole value of
+ * a regex rule. */
 static bool rewrite(struct request *request, const struct vec *rules, struct str *url)
 {
     struct variable_env *env = &request->env;
@@ -137,7 +135,7 @@ static bool rewrite(struct request *request, const struct vec *rules, struct str
     return false;
 }
 
-/* Where the URL of "5; url=http://…" begins, in any case; NULL: there is none. */
+/* Finds the URL in "5; url=http://…", case-insensitively; NULL: there is none. */
 static const char *find_refresh_url(struct str value)
 {
     for (size_t i = 0; i + 4 <= value.len; i++) {

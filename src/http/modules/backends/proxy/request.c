@@ -1,5 +1,4 @@
-/* What is sent to a proxied server: the URI and the head of the request, and the frames of its
- * body. */
+/* The request to a proxied server: its URI, its header, and the framing of its body. */
 #include "http/modules/backends/proxy/proxy.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "http/message/uri.h"
 #include "net/conn/proxy_protocol.h"
 
-/* ---- where to ---- */
+/* ---- the URI ---- */
 
 bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri)
 {
@@ -30,7 +29,7 @@ bool proxy_request_uri(struct request *request, const struct proxy_target *targe
     return true;
 }
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 static bool is_method(struct str name)
 {
@@ -43,7 +42,7 @@ static bool is_method(struct str name)
     return name.len != 0;
 }
 
-/* The method that the backend is asked with. False: proxy_method gives none; status set. */
+/* Sets the method of the request. False: proxy_method is empty; status set. */
 static bool choose_method(struct exchange *x)
 {
     struct request *request = x->request;
@@ -68,7 +67,7 @@ static bool choose_method(struct exchange *x)
     return true;
 }
 
-/* Variables tell of the framing. */
+/* Sets the framing, which variables use. */
 static void begin_head(struct exchange *x, struct head_draft *draft)
 {
     const struct proxy_settings *settings = x->module_settings;
@@ -186,13 +185,13 @@ struct str proxy_announcement(struct exchange *x)
 
 void proxy_send_announced(struct exchange *x)
 {
-    if (!x->is_secure) { /* there it went before the handshake */
+    if (!x->is_secure) { /* with TLS it was sent before the handshake */
         conn_write(x->connection->conn, proxy_announcement(x));
     }
     conn_write(x->connection->conn, x->head);
 }
 
-/* A part of a body without a known length: one chunk (RFC 9112, 7.1). */
+/* Sends a part of a body of unknown length as one chunk (RFC 9112, 7.1). */
 static void send_chunk(struct exchange *x, const struct body_piece *piece)
 {
     struct conn *conn = x->connection->conn;

@@ -1,12 +1,12 @@
-/* What comes back from a proxied server: the head, and the body by length, in chunks or until it
- * closes. */
+/* The response of a proxied server: the header, and the body by length, in chunks or until the
+ * connection is closed. */
 #include "http/exchange/heads/response_head.h"
 #include "http/modules/backends/proxy/proxy.h"
 
 #include "base/parse.h"
 #include "http/message/parser.h"
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 void proxy_begin_response(struct exchange *x)
 {
@@ -20,7 +20,7 @@ void proxy_begin_response(struct exchange *x)
     state->chunked = (struct chunked){0};
 }
 
-/* Is there such an option among those of Connection (RFC 9110, 7.6.1)? */
+/* Does the field Connection have this option (RFC 9110, 7.6.1)? */
 static bool has_option(const struct fields *fields, struct str wanted)
 {
     fields_each(field, fields) {
@@ -34,7 +34,7 @@ static bool has_option(const struct fields *fields, struct str wanted)
     return false;
 }
 
-/* May the connection carry another request once this answer was read (RFC 9112, 9.3)? */
+/* May the connection carry another request after this response (RFC 9112, 9.3)? */
 static bool stays_open(const struct upstream_response *response)
 {
     const struct fields *fields = &response->fields;
@@ -50,8 +50,7 @@ static bool stays_open(const struct upstream_response *response)
            (response->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
 }
 
-/* Keep-Alive: timeout=N (RFC 2068, 19.7.1.1): how long the server keeps the connection while it is
- * idle. */
+/* Keep-Alive: timeout=N (RFC 2068, 19.7.1.1): how long the server keeps the connection idle. */
 static void note_keep_alive(struct exchange *x)
 {
     const struct field *field = fields_get(&x->response.fields, FIELD_KEEP_ALIVE);
@@ -116,8 +115,7 @@ enum head_result proxy_read_head(struct exchange *x)
 
 /* ---- the body ---- */
 
-/* The body was whole. What lies after it came unasked, and the connection is not trusted with more.
- */
+/* The body is complete. Bytes after it are unexpected, and the connection is not used again. */
 static enum body_result body_finish(struct exchange *x)
 {
     const struct proxy_settings *settings = x->module_settings;
@@ -134,7 +132,7 @@ static enum body_result body_finish(struct exchange *x)
     return BODY_END;
 }
 
-/* The bytes of the trailers move to the request's arena. */
+/* Moves the bytes of the trailers to the request's arena. */
 static void keep_trailers(struct exchange *x, const struct fields *fields, struct str bytes)
 {
     struct arena *arena = &x->request->arena;
@@ -151,7 +149,7 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
     }
 }
 
-/* Fields after the last chunk, up to the empty line; there are none as a rule. */
+/* Reads the fields after the last chunk, up to the empty line; usually there are none. */
 static enum body_result read_trailers(struct exchange *x)
 {
     const struct proxy_settings *settings = x->module_settings;

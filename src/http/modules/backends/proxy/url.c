@@ -1,4 +1,4 @@
-/* Where a proxied request goes: the parts of proxy_pass. */
+/* Splits URLs of proxy_pass. */
 #include "http/modules/backends/proxy/proxy.h"
 
 bool proxy_url_scheme(struct str *text, bool *is_https)

@@ -1,4 +1,4 @@
-/* ngx_http_redis2_module: queries to Redis, and its answers as they come. */
+/* ngx_http_redis2_module: sends queries to Redis; its answers are the responses, unchanged. */
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/options/rows.h"
@@ -7,28 +7,29 @@
 #include "http/routing/settings.h"
 #include "server/module.h"
 
-#define QUERIES_MAX 65536 /* of one request */
+#define QUERIES_MAX 65536 /* most queries of one request */
 
-/* What one place says, besides the family's options. */
+/* Settings of a location, besides those of the family. */
 struct redis2_settings {
     struct pass_target target;
-    struct vec queries;         /* struct query *: of redis2_query */
+    struct vec queries;         /* struct query *: one per redis2_query */
     struct template *raw;       /* of redis2_raw_query, redis2_raw_queries; or NULL */
-    struct template *raw_count; /* how many queries it holds; NULL = 1 */
+    struct template *raw_count; /* number of queries in it; NULL = 1 */
     struct str literal;         /* of redis2_literal_raw_query */
 };
 
-/* A redis2_query line. */
+/* One redis2_query directive. */
 struct query {
-    struct vec words;       /* struct template * */
-    bool leaves_link_alone; /* its command is known, and changes nothing of the connection */
+    struct vec words;       /* struct template *: command and arguments */
+    bool leaves_link_alone; /* its command is constant and does not change the state of the
+                               connection */
 };
 
 /* In the request's arena, used for all attempts. */
 struct redis2_state {
     struct reply reply;
-    uint64_t count; /* of queries */
-    bool may_keep;  /* the connection, after all answers */
+    uint64_t count; /* number of queries */
+    bool may_keep;  /* the connection may be kept after all answers */
 };
 
 static struct settings_key redis2_key;
@@ -37,7 +38,7 @@ static const struct exchange_family redis2_family;
 
 /* ---- the request ---- */
 
-/* "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" */
+/* Appends "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" */
 static void add_query(struct request *request, const struct query *query, struct vec *parts)
 {
     struct arena *arena = &request->arena;
@@ -66,7 +67,7 @@ static bool make_queries(struct exchange *x, const struct redis2_settings *own,
     return true;
 }
 
-/* One that is raw may be more than it says: nobody else gets its connection. */
+/* A raw query may contain more queries than it should, so its connection is not kept. */
 static bool make_raw(struct exchange *x, const struct redis2_settings *own,
                      struct redis2_state *state)
 {
@@ -105,7 +106,7 @@ static bool redis2_make_request(struct exchange *x)
     return false;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static void redis2_begin_response(struct exchange *x)
 {
@@ -181,7 +182,7 @@ static enum handler_result redis2_answer(struct request *request)
     const struct redis2_settings *own = location_settings(request->location, &redis2_key);
     const struct exchange_settings *settings =
         location_settings(request->location, &redis2_family_key);
-    enum handler_result result = request_read_body(request); /* a query may hold $request_body */
+    enum handler_result result = request_read_body(request); /* a query may contain $request_body */
 
     if (result != HANDLER_NEXT) {
         return result;
@@ -203,7 +204,7 @@ static bool redis2_pass_apply(struct conf_scope *scope, const struct directive *
            pass_handler_set(scope, node, redis2_answer);
 }
 
-/* Commands after which a connection is not what it was, or answers come that nobody asked for. */
+/* Commands that change the state of a connection, or cause messages that are not answers. */
 static bool changes_link(struct str command)
 {
     static const char *const commands[] = {
@@ -240,7 +241,7 @@ static bool query_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* redis2_raw_queries: how many, and all of them. */
+/* redis2_raw_queries: the number of queries, and their text. */
 static bool raw_queries_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {

@@ -1,7 +1,7 @@
-/* The end of Redis' answers (RESP2). Pure functions. */
+/* Finds the end of Redis' answers (RESP2). Pure functions. */
 #include "http/modules/backends/redis2/reply.h"
 
-/* Bytes of a string, and values of an answer, at most: so that nothing overflows. */
+/* Most bytes of a string, and values of an answer: prevents overflows. */
 #define NUMBER_MAX (UINT64_C(1) << 40)
 
 void reply_begin(struct reply *reply, uint64_t count)
@@ -9,7 +9,7 @@ void reply_begin(struct reply *reply, uint64_t count)
     *reply = (struct reply){.left = count};
 }
 
-/* A head has ended: what does it announce? */
+/* Evaluates a header line that is complete. */
 static bool end_head(struct reply *reply)
 {
     char type = reply->type;
@@ -39,7 +39,7 @@ static bool begin_head(struct reply *reply, char c)
     return c == '+' || c == '-' || c == ':' || c == '$' || c == '*';
 }
 
-/* A byte of the number of a string or an array. */
+/* A digit of the length of a string or an array. */
 static bool take_digit(struct reply *reply, char c)
 {
     if (c == '-' && !reply->has_digit && !reply->is_negative) {
@@ -54,7 +54,7 @@ static bool take_digit(struct reply *reply, char c)
     return reply->number <= NUMBER_MAX;
 }
 
-/* One byte outside of strings. */
+/* Takes one byte outside of strings. */
 static bool take_byte(struct reply *reply, char c)
 {
     if (reply->type == '\0') {

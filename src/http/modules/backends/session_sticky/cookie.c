@@ -1,4 +1,4 @@
-/* Tengine's session_sticky: cookies, of requests and for answers. */
+/* Cookies of session_sticky, in requests and for responses. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/parse.h"
@@ -17,8 +17,8 @@ bool session_is_cookie(struct str pair, struct str name, struct str *value)
     return true;
 }
 
-/* The first cookie of this name. Fields that hide_cookies took out of the request are looked at as
- * well: they are what the client sent. */
+/* Finds the first cookie of this name. Fields that hide_cookies removed from the request are
+ * searched as well, because the client sent them. */
 static bool find_cookie(const struct request *request, struct str name, struct str *value)
 {
     bool is_removed_only = false;
@@ -41,8 +41,8 @@ static bool find_cookie(const struct request *request, struct str name, struct s
     return false;
 }
 
-/* Seconds since then; 0 for what another clock calls the future. UINT64_MAX: too far ahead to be
- * believed. */
+/* Seconds since then; 0 if it is slightly in the future, as clocks differ. UINT64_MAX: too far in
+ * the future. */
 static uint64_t age(uint64_t then_s)
 {
     uint64_t now_s = (uint64_t) clock_now.seconds;
@@ -53,7 +53,7 @@ static uint64_t age(uint64_t then_s)
     return now_s - then_s;
 }
 
-/* "SERVER|USED|BEGUN": have neither of the times passed? */
+/* Parses the times of "SERVER|USED|BEGUN". False: malformed, or one of the limits has passed. */
 static bool read_times(const struct session_sticky *settings, struct str times,
                        struct session_cookie *cookie)
 {
@@ -88,7 +88,7 @@ void session_read_cookie(const struct request *request, const struct session_sti
     }
 }
 
-/* ---- the cookie of an answer ---- */
+/* ---- cookies for a response ---- */
 
 struct str session_peer_name(const struct session_sticky *settings, struct peer *peer)
 {

@@ -1,19 +1,19 @@
-/* Tengine's session_sticky: what locations say of it: cookies that the servers do not see, and
- * cookies for responses that no server made. */
+/* Directives of session_sticky in locations: cookies that are hidden from servers, and cookies for
+ * responses that no server of the group made. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "http/exchange/exchange.h"
 #include "http/routing/hooks.h"
 #include "http/modules/backends/session_sticky/session_sticky.h"
 
-/* A group that a location names; found when all of http was read. */
+/* A group named by a directive; resolved after http was read. */
 struct named_group {
     struct str name;
     const struct conf_node *node;
     const struct upstream_group *group;
 };
 
-/* Of one location. */
+/* Settings of a location. */
 struct place_settings {
     struct vec hidden; /* struct named_group *: session_sticky_hide_cookie */
     struct vec given;  /* struct named_group *: session_sticky_header */
@@ -27,7 +27,8 @@ static const struct place_settings *session_sticky_places_place_of(
     return location_settings(location, &session_places_key);
 }
 
-/* What the server shall see of a cookie: all, nothing, or what follows the prefix. */
+/* Does the server get this cookie? Appends it to `out`: unchanged, without the prefix, or not at
+ * all. */
 static bool keeps_cookie(const struct vec *hidden, struct str pair, struct buf *out)
 {
     vec_each(const struct named_group *, named, hidden) {
@@ -52,7 +53,7 @@ static bool keeps_cookie(const struct vec *hidden, struct str pair, struct buf *
     return pair.len != 0;
 }
 
-/* A Cookie field as the server shall see it. */
+/* A Cookie field without hidden cookies. */
 static struct str hide_in(const struct vec *hidden, struct str value, struct arena *arena)
 {
     struct buf out = {0};
@@ -71,8 +72,7 @@ static struct str hide_in(const struct vec *hidden, struct str value, struct are
     return text;
 }
 
-/* Done once for a request: after an internal redirect the fields are as the server shall see them.
- */
+/* Runs once per request: after an internal redirect the cookies are already hidden. */
 static enum handler_result hide_cookies(struct request *request)
 {
     const struct vec *hidden = &session_sticky_places_place_of(request->location)->hidden;
@@ -101,7 +101,7 @@ static enum handler_result hide_cookies(struct request *request)
 
 /* ---- session_sticky_header ---- */
 
-/* Binds a client to a server of the group, although none of them was asked for this response. */
+/* Binds the client to a server of the group, although none of them made this response. */
 static void give_cookie(struct request *request, const struct upstream_group *group)
 {
     const struct session_sticky *settings = session_settings(group);
@@ -141,13 +141,13 @@ static void give_cookies(struct request *request)
 
 /* ---- directives ---- */
 
-/* Names that are to be found when all of http was read. */
+/* Names to resolve after http was read. */
 static struct vec *wanted_groups(struct conf *conf)
 {
     return conf_state(conf, "session_sticky groups", sizeof(struct vec));
 }
 
-/* "upstream=NAME", at one location; row tells which of the two lists. */
+/* "upstream=NAME" in a location; `row` determines which of the two lists it is added to. */
 static bool named_group_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
@@ -217,7 +217,7 @@ const struct directive_table session_places_table = {.key = &session_places_key,
                                                      .rows = place_rows,
                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
                                                      .size = sizeof(struct place_settings)};
-/* Before try_files, so that what it asks for goes to the server without the cookie, too. */
+/* Before try_files, so that its requests to the server are without the cookie as well. */
 static const struct phase_hook phases[] = {
     {PHASE_PRECONTENT, .name = "session_sticky", .run = hide_cookies,
      .when = SETTING(session_places_key, struct place_settings, hidden.count)},

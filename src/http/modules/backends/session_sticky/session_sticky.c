@@ -1,6 +1,6 @@
-/* ngx_http_upstream_session_sticky_module, of Tengine: requests of one client go to the same server
- * of a group, by a cookie that is ours (insert), the server's (rewrite), or the server's with a
- * prefix. */
+/* ngx_http_upstream_session_sticky_module (Tengine's): sends requests of one client to the same
+ * server of a group, by a cookie that is ours (insert), the server's (rewrite), or the server's
+ * with a prefix. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
@@ -10,7 +10,7 @@
 
 /* ---- the peer of a request ---- */
 
-/* For choose_bound: the name that is looked for. */
+/* For choose_bound: the server name to find. */
 struct wanted {
     const struct session_sticky *settings;
     struct str name;
@@ -46,9 +46,9 @@ static bool session_may_leave(struct upstream_pick *pick)
     return session_settings(pick->group)->falls_back;
 }
 
-/* ---- the cookie in an answer ---- */
+/* ---- cookies in a response ---- */
 
-/* Insert: the client gets a cookie when it has none for this peer, or to tell that it was used. */
+/* Mode insert: sets a cookie if the client has none for this peer, or to update its time of use. */
 static void session_picked(struct upstream_pick *pick)
 {
     const struct session_sticky *settings = session_settings(pick->group);
@@ -65,7 +65,7 @@ static void session_picked(struct upstream_pick *pick)
                             was_bound ? cookie.begun_s : (uint64_t) clock_now.seconds, pick->arena);
 }
 
-/* The value of the server's own cookie, with the name of the peer in it. */
+/* The server's own cookie, with the name of the peer in it. */
 static struct str renamed(const struct upstream_pick *pick, struct str value, struct str attributes)
 {
     const struct session_sticky *settings = session_settings(pick->group);
@@ -83,8 +83,9 @@ static struct str renamed(const struct upstream_pick *pick, struct str value, st
     return arena_join(pick->arena, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* Rewrite and prefix: the server's own cookie names the peer, too. An indirect one is between us
- * and the client: ours takes the place of what the server says under its name. */
+/* Modes rewrite and prefix: adds the name of the peer to the server's own cookie. Mode insert with
+ * option=indirect: the cookie is only between client and this server, so a cookie of that name from
+ * the backend is removed. */
 static void session_responded(struct upstream_pick *pick)
 {
     const struct session_sticky *settings = session_settings(pick->group);
@@ -111,7 +112,7 @@ static void session_responded(struct upstream_pick *pick)
     }
 }
 
-/* The bound peer has failed: the request is free, or it ends here. */
+/* may_leave: after the bound peer has failed, may another one be used, or does the request end? */
 const struct stickiness session_sticky = {
     .name = "session_sticky",
     .find = session_find,
@@ -127,7 +128,7 @@ static bool read_time(struct str value, uint64_t *out)
     return parse_sec(value, out) && *out <= INT32_MAX;
 }
 
-/* One of two words. */
+/* One of two values. */
 static bool session_sticky_read_word(struct str value, const char *yes, const char *no, bool *out)
 {
     *out = str_is(value, yes);
@@ -147,7 +148,8 @@ static bool read_mode(struct str value, enum session_mode *out)
     return false;
 }
 
-/* Nothing that would end an attribute or a field. */
+/* May it be part of a cookie attribute? Not with a character that would end the attribute or the
+ * field. */
 static bool is_attribute(struct str value)
 {
     for (size_t i = 0; i < value.len; i++) {

@@ -1,4 +1,4 @@
-/* Tengine's session_sticky: what its files share. */
+/* Shared by the files of session_sticky. */
 #ifndef HTTP_MODULES_BACKENDS_SESSION_STICKY_H
 #define HTTP_MODULES_BACKENDS_SESSION_STICKY_H
 
@@ -10,33 +10,33 @@
 
 enum session_mode { MODE_INSERT, MODE_REWRITE, MODE_PREFIX };
 
-#define PREFIX_END '~'  /* between our part of a cookie and the server's own */
+#define PREFIX_END '~'  /* separates our part of a cookie from the server's */
 #define TIMES_START '|' /* before each of the times in a cookie */
 
-/* How far, in seconds, a time in a cookie may be ahead of our clock, and a limit of neither. */
+/* How far, in seconds, a time in a cookie may be ahead of our clock; and the value for no limit. */
 #define TIMES_AHEAD_MOST 86400
 #define TIMES_NO_LIMIT INT32_MAX
 
 /* `session_sticky` of one group. */
 struct session_sticky {
-    struct str cookie; /* its name */
-    struct str domain; /* empty = none is sent */
+    struct str cookie; /* name of the cookie */
+    struct str domain; /* its Domain attribute; empty = none */
     struct str path;
     enum session_mode mode;
     bool has_maxage;
-    uint64_t maxage_s;  /* of the cookie, for the client; not where it has times */
-    bool has_times;     /* the cookie tells when it was used and given: maxidle, maxlife */
-    uint64_t maxidle_s; /* a cookie that was not used for so long counts no more */
-    uint64_t maxlife_s; /* a cookie that was given so long ago no longer counts */
-    bool is_indirect;   /* the server does not see the cookie */
-    bool falls_back;    /* another server may serve when the bound one cannot */
-    bool is_plain;      /* the cookie names the server's address as it is */
+    uint64_t maxage_s; /* its Max-Age; not used if it has times */
+    bool has_times; /* with maxidle or maxlife: the cookie contains when it was used and created */
+    uint64_t maxidle_s; /* a cookie that was not used for this long is invalid */
+    uint64_t maxlife_s; /* a cookie that was created this long ago is invalid */
+    bool is_indirect;   /* the server does not get the cookie */
+    bool falls_back;    /* another server may be used if the bound one fails */
+    bool is_plain;      /* the cookie contains the server's address in plain text */
 };
 
-/* What a request's cookie says. */
+/* The cookie of a request. */
 struct session_cookie {
-    struct str server;        /* that it is bound to; empty = none */
-    uint64_t used_s, begun_s; /* seconds since the epoch; 0 = not known */
+    struct str server;        /* the server it is bound to; empty = none */
+    uint64_t used_s, begun_s; /* seconds since the epoch; 0 = unknown */
 };
 
 static inline const struct session_sticky *session_settings(const struct upstream_group *group)
@@ -46,17 +46,17 @@ static inline const struct session_sticky *session_settings(const struct upstrea
 
 /* ---- cookies (cookie.c) ---- */
 
-/* "NAME=VALUE" with this name? Blanks around it do not count. */
+/* Is this "NAME=VALUE" with this name? Spaces around it are ignored. */
 bool session_is_cookie(struct str pair, struct str name, struct str *value);
 
-/* What the request says; server stays empty when it is not bound, or its time is over. */
+/* Reads the cookie of the request; `server` stays empty if there is none, or if it has expired. */
 void session_read_cookie(const struct request *request, const struct session_sticky *settings,
                          struct session_cookie *cookie);
 
-/* How cookies name a peer. */
+/* The name of a peer in cookies. */
 struct str session_peer_name(const struct session_sticky *settings, struct peer *peer);
 
-/* The value of a Set-Cookie field that binds to the peer (RFC 6265, 4.1). */
+/* The value of a Set-Cookie field that binds the client to the peer (RFC 6265, 4.1). */
 struct str session_make_cookie(const struct session_sticky *settings, struct peer *peer,
                                uint64_t begun_s, struct arena *arena);
 
@@ -67,7 +67,7 @@ extern const struct stickiness session_sticky;
 /* The peer that the request is bound to, or NULL: stickiness.find. */
 struct peer *session_find(struct upstream_pick *pick);
 
-/* ---- places (places.c) ---- */
+/* ---- locations (places.c) ---- */
 
 /* session_sticky_hide_cookie and session_sticky_header. */
 extern struct settings_key session_places_key;

@@ -1,4 +1,4 @@
-/* srcache_fetch: the answer of another location is the response, where that has one stored. */
+/* srcache_fetch: looks for a stored response in another location, and sends it. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -11,20 +11,22 @@
 #include "http/request/temp_file.h"
 #include "http/routing/body_settings.h"
 #include "server/generation.h"
+/* bytes of a stored header, in addition to srcache_most */
 
-#define HEAD_MOST ((size_t) 64 * 1024)    /* bytes of a stored head, beside srcache_most */
-#define MEMORY_MOST ((size_t) 256 * 1024) /* bytes of a stored response that are in memory */
+#define HEAD_MOST ((size_t) 64 * 1024)
+/* bytes of a stored response that are kept in memory */
+#define MEMORY_MOST ((size_t) 256 * 1024)
 
-/* What a store answers, gathered; in the request's arena. */
+/* The output of the subrequest; in the request's arena. */
 struct gathered {
-    struct body_filter filter; /* where the subrequest's body goes */
-    struct body_filter before; /* on whose behalf */
-    struct buf bytes;          /* the first ones */
-    int fd;                    /* a file without a name that has the others, or -1 */
-    uint64_t size;             /* of all */
+    struct body_filter filter; /* receives the body of the subrequest */
+    struct body_filter before; /* the filter of the subrequest, before that */
+    struct buf bytes;          /* the first bytes */
+    int fd;                    /* an unlinked file with the remaining bytes, or -1 */
+    uint64_t size;             /* total bytes */
     uint64_t most;
-    bool is_over;      /* it is too large, or cannot be kept */
-    bool is_announced; /* the store announced a length */
+    bool is_over;      /* too large, or it could not be stored */
+    bool is_announced; /* the subrequest's response has a Content-Length */
 };
 
 static void free_gathered(void *arg)
@@ -37,7 +39,7 @@ static void free_gathered(void *arg)
     }
 }
 
-/* Bytes that are too many for memory. False: they cannot be kept; logged. Blocks for the disk. */
+/* Writes bytes beyond the memory limit to the file. False: failed; logged. Blocks on the disk. */
 static bool put_in_file(struct gathered *gathered, struct request *request, struct str bytes)
 {
     if (gathered->fd == -1) {
@@ -57,7 +59,7 @@ static bool put_in_file(struct gathered *gathered, struct request *request, stru
     return true;
 }
 
-/* False: they cannot be kept; logged. */
+/* False: failed; logged. */
 static bool srcache_fetch_put(struct gathered *gathered, struct request *request, struct str bytes)
 {
     size_t before = gathered->bytes.capacity;
@@ -91,7 +93,7 @@ static bool srcache_fetch_gather(struct body_filter *filter, struct request *req
 
 /* ---- the stored response ---- */
 
-/* A field of it, but those of a connection and of framing. */
+/* Copies a field of the stored response, except those of the connection and of framing. */
 static void srcache_fetch_take_field(struct request *request, const struct field *field)
 {
     struct response *response = &request->response;
@@ -122,8 +124,8 @@ static void srcache_fetch_take_field(struct request *request, const struct field
     }
 }
 
-/* A body whose end is in a file, or whose length is not announced since the store did not announce
- * it. MAY WAIT. */
+/* Sends a response that is partly in a file, or of unknown length because the subrequest's was
+ * unknown. MAY WAIT. */
 static enum handler_result give_parts(struct request *request, const struct gathered *gathered,
                                       const struct stored *stored)
 {
@@ -182,7 +184,8 @@ static bool client_forbids(const struct request *request)
            (field != NULL && field_lists(field, STR("no-cache")));
 }
 
-/* Was it answered whole, with a response that can be given? Logged, where it was not. */
+/* Was the subrequest successful, and is its output a valid stored response? Otherwise the reason is
+ * logged. */
 static bool is_sound(struct request *request, const struct subrequest *sub,
                      const struct gathered *gathered, struct stored *stored)
 {

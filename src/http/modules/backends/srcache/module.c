@@ -1,5 +1,5 @@
-/* ngx_http_srcache_filter_module: responses that other locations store and give, such as those of
- * memc and redis2. */
+/* ngx_http_srcache_filter_module: stores responses in other locations, such as those of memc and
+ * redis2, and gets them from there. */
 #include "base/parse.h"
 #include "http/modules/backends/srcache/srcache.h"
 #include "http/variables/variables.h"
@@ -205,8 +205,8 @@ static const struct phase_hook srcache_phases[] = {
     {.run = NULL},
 };
 
-/* What it stores is what the handler gave and headers_more and Lua made of it, as in OpenResty: a
- * script can forbid it by Cache-Control. The filters that change bodies come after it. */
+/* Runs after headers_more and Lua, whose changes are stored, as in OpenResty: a script can forbid
+ * storing with Cache-Control. Filters that change bodies run after it. */
 static const struct filter_hook srcache_filters[] = {
     {.name = "srcache",
      .run = srcache_store,

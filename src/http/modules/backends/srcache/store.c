@@ -1,5 +1,4 @@
-/* srcache_store: a response is given to another location, which stores it, when all of it has gone
- * to the client. */
+/* srcache_store: sends a complete response to another location, which stores it. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -11,17 +10,17 @@
 #include "http/request/body_filter.h"
 #include "server/generation.h"
 
-/* One that is being gathered; in the request's arena. */
+/* A response that is being stored; in the request's arena. */
 struct storing {
     struct body_filter filter;
     const struct srcache_settings *settings;
-    struct buf bytes;         /* head and body */
-    size_t counted;           /* bytes of memory that count as the request's */
-    size_t head;              /* bytes of the head */
-    unsigned status;          /* in it */
-    int64_t announced;        /* bytes of the body; -1 = not known */
-    bool is_over;             /* it is too large, and not stored */
-    struct request_body body; /* of the subrequest */
+    struct buf bytes;         /* header and body */
+    size_t counted;           /* bytes that count towards the request's memory */
+    size_t head;              /* length of the header */
+    unsigned status;          /* in the header */
+    int64_t announced;        /* Content-Length; -1 = unknown */
+    bool is_over;             /* it is too large, and will not be stored */
+    struct request_body body; /* body of the subrequest */
     struct subrequest sub;
 };
 
@@ -30,7 +29,7 @@ static void free_bytes(void *arg)
     buf_free(&((struct storing *) arg)->bytes);
 }
 
-/* ---- whether ---- */
+/* ---- whether to store ---- */
 
 static bool has_status(const struct srcache_settings *settings, unsigned status)
 {
@@ -42,7 +41,7 @@ static bool has_status(const struct srcache_settings *settings, unsigned status)
     return status == 206 && settings->stores_ranges;
 }
 
-/* Does a word of Cache-Control forbid it? Takes the lifetime out of it, too; -1 = none is said. */
+/* Does a directive of Cache-Control forbid storing? Also reads the lifetimes; -1 = none. */
 static bool word_forbids(const struct srcache_settings *settings, struct str word, int64_t *max_age,
                          int64_t *shared_age)
 {
@@ -62,8 +61,8 @@ static bool word_forbids(const struct srcache_settings *settings, struct str wor
     return false;
 }
 
-/* The next word of Cache-Control; some scripts part them by semicolons. words->data is NULL after
- * the last. */
+/* The next directive of Cache-Control; some scripts separate them by semicolons. words->data is
+ * NULL after the last. */
 static struct str next_word(struct str *words)
 {
     size_t len = 0;
@@ -117,7 +116,8 @@ static bool client_forbids(const struct request *request)
     return field != NULL && field_lists(field, STR("no-store"));
 }
 
-/* A body that not every client understands is not stored, unless that is wanted. */
+/* A body with a content coding, which not every client supports, is stored only if that is
+ * configured. */
 static bool is_encoded(const struct request *request, const struct srcache_settings *settings)
 {
     const struct field *field = fields_get(&request->response.fields, FIELD_CONTENT_ENCODING);
@@ -155,7 +155,7 @@ static bool srcache_store_is_wanted(struct request *request,
            !templates_any_true(&settings->store_skip, &request->env);
 }
 
-/* ---- what ---- */
+/* ---- what to store ---- */
 
 static bool is_listed(const struct vec *names, struct str name)
 {
@@ -167,7 +167,8 @@ static bool is_listed(const struct vec *names, struct str name)
     return false;
 }
 
-/* Fields of a connection are never stored, cookies unless they are passed. */
+/* Fields of the connection are never stored; cookies only if srcache_store_pass_header names
+ * them. */
 static bool is_stored(const struct srcache_settings *settings, const struct field *field)
 {
     const uint64_t hidden = FIELD_BIT(FIELD_SET_COOKIE) | FIELD_BIT(FIELD_PROXY_AUTHENTICATE) |
@@ -223,10 +224,8 @@ static void srcache_store_put_head(struct storing *storing, struct request *requ
     storing->announced = response->content_length;
 }
 
-/*
- * The client has asked for a part of what the handler gave, and the filter of ranges, which follows
- * this one, gives it that: the head becomes that of the part. Several parts are not stored.
- */
+/* If the client requested a range, the range filter, which runs after this one, selects it: the
+ * stored header becomes that of the part. Several ranges are not stored. */
 static void see_part(struct storing *storing, const struct request *request)
 {
     const struct response *response = &request->response;
@@ -248,11 +247,11 @@ static void see_part(struct storing *storing, const struct request *request)
                STR_ARG(status_phrase(206)), STR_ARG(range->value), STR_ARG(fields));
     buf_free(&whole);
     storing->head = bytes->len;
-    storing->status = 206; /* seen: pieces without bytes may come first */
+    storing->status = 206; /* done once: pieces without bytes may come first */
     storing->announced = response->content_length;
 }
 
-/* The cache's location has answered: nobody else sees that it was a failure. */
+/* The subrequest has ended: logs a failure, because it is not visible otherwise. */
 static void report_failure(struct subrequest *sub)
 {
     const struct request *child = sub->request;
@@ -264,8 +263,8 @@ static void report_failure(struct subrequest *sub)
     }
 }
 
-/* All of the response is there: begins the subrequest, which the client does not wait for. False:
- * it is not stored. MAY WAIT for others to end. */
+/* The response is complete: starts the subrequest, for which the client does not wait. False: it is
+ * not stored. MAY WAIT for other subrequests to end. */
 static bool srcache_store_store(struct storing *storing, struct request *request)
 {
     const struct srcache_settings *settings = storing->settings;
@@ -293,7 +292,7 @@ static bool srcache_store_store(struct storing *storing, struct request *request
            subrequest_begin(request, sub) == HANDLER_DONE;
 }
 
-/* What is gathered counts towards the limit of the request, as it is now. */
+/* Counts the current buffer towards the memory limit of the request. */
 static void srcache_store_count(struct storing *storing, struct request *request)
 {
     request_uncount_memory(request, storing->counted);
@@ -301,7 +300,7 @@ static void srcache_store_count(struct storing *storing, struct request *request
     request_count_memory(request, storing->counted);
 }
 
-/* It is not stored, and what was gathered is given back. */
+/* Stops storing, and frees the buffer. */
 static void srcache_store_give_up(struct storing *storing, struct request *request)
 {
     storing->is_over = true;
@@ -310,8 +309,8 @@ static void srcache_store_give_up(struct storing *storing, struct request *reque
     srcache_store_count(storing, request);
 }
 
-/* Room for more bytes, where request_memory_limit leaves it: what is stored beside the response may
- * not end the request. */
+/* Makes space for more bytes, if request_memory_limit allows it: storing must not make the request
+ * fail. */
 static bool reserve(struct storing *storing, struct request *request, size_t more)
 {
     struct buf *bytes = &storing->bytes;
@@ -385,7 +384,7 @@ void srcache_store(struct request *request)
     storing->filter.send = storing_send;
     storing->settings = settings;
     srcache_run_of(request)->stored =
-        SRCACHE_STORE; /* as the head says it: it may turn out otherwise */
+        SRCACHE_STORE; /* according to the header; it may still change */
     arena_on_free(&request->arena, free_bytes, storing);
     buf_reserve(&storing->bytes, (size_t) (settings->head_size + settings->piece_size));
     srcache_store_put_head(storing, request);
