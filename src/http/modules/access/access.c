@@ -5,7 +5,7 @@
 #include "shared/access/access.h"
 
 struct access_settings {
-    struct vec rules; /* struct access_rule: the first that matches decides */
+    struct vec rules; /* struct access_rule: the first match decides */
 };
 
 static struct settings_key access_key;
@@ -31,7 +31,7 @@ static enum handler_result check_access(struct request *request)
     return request_fail(request, 403);
 }
 
-/* The two rows fill one list, so that the first of either replaces what was inherited. */
+/* Both directives append to one list, so the first of either replaces the inherited list. */
 static bool access_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {

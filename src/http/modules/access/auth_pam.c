@@ -1,4 +1,4 @@
-/* ngx_http_auth_pam_module: access by name and password, as PAM says. */
+/* ngx_http_auth_pam_module: access by user name and password, verified by PAM. */
 #include <security/pam_appl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "server/module.h"
 
 struct pam_settings {
-    struct template *realm; /* "off" = everybody may */
-    struct str service;     /* name of PAM's configuration; NUL-terminated */
-    /* Folder of the service's file, NUL-terminated; empty = where the system has it. */
+    struct template *realm; /* "off" = no authentication */
+    struct str service;     /* PAM service name; NUL-terminated */
+    /* Directory of the service's configuration, NUL-terminated; empty = the system's default. */
     struct str directory;
-    bool sets_environment; /* HOST and REQUEST are passed to PAM's modules */
+    bool sets_environment; /* HOST and REQUEST are passed to PAM modules */
 };
 
 static struct settings_key pam_key;
@@ -33,7 +33,7 @@ TYPED_SETTINGS(auth_pam_settings_at, struct pam_settings, pam_key, struct http_l
 
 #define REASON_SIZE 256
 
-/* One question; on the stack of the fiber that waits for its end. Texts are NUL-terminated. */
+/* One authentication; on the stack of the fiber that waits for it. Strings are NUL-terminated. */
 struct pam_question {
     const struct pam_settings *settings;
     const char *user;
@@ -41,7 +41,7 @@ struct pam_question {
     const char *client;
     const char *environment[2]; /* "NAME=value", or NULL */
     enum { PAM_SAID_YES, PAM_SAID_NO, PAM_NO_ACCOUNT, PAM_BROKEN } answer;
-    char reason[REASON_SIZE]; /* of an answer that is not yes */
+    char reason[REASON_SIZE]; /* why it was rejected */
 };
 
 static void free_answers(struct pam_response *answers, int count)
@@ -52,7 +52,8 @@ static void free_answers(struct pam_response *answers, int count)
     free(answers);
 }
 
-/* What PAM's modules ask: without an echo it is the password, with one the name. */
+/* The conversation with PAM modules: a prompt without echo gets the password, one with echo the
+ * user name. */
 static int converse(int count, const struct pam_message **messages, struct pam_response **out,
                     void *arg)
 {

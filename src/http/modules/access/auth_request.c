@@ -1,18 +1,18 @@
-/* ngx_http_auth_request_module: access as the answer of a subrequest says. */
+/* ngx_http_auth_request_module: access decided by the response of a subrequest. */
 #include "http/exchange/exchange.h"
 #include "http/request/request.h"
 #include "http/request/subrequest.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-/* auth_request_set: assigned when the subrequest was answered, and evaluated there. */
+/* auth_request_set: evaluated in the subrequest after its response, and assigned. */
 struct auth_assignment {
     struct variable *variable;
     struct template *value;
 };
 
 struct auth_request_settings {
-    struct str uri;         /* of the subrequest; "off" = there is none */
+    struct str uri;         /* of the subrequest; "off" = none */
     struct vec assignments; /* struct auth_assignment */
 };
 
@@ -32,7 +32,7 @@ static void assign_variables(const struct auth_request_settings *settings, struc
     }
 }
 
-/* Copies WWW-Authenticate to the client's response. How many fields there were. */
+/* Copies WWW-Authenticate to the client's response. Returns the number of fields. */
 static unsigned pass_www_authenticate(struct request *request, const struct fields *from)
 {
     unsigned count = 0;
@@ -47,8 +47,8 @@ static unsigned pass_www_authenticate(struct request *request, const struct fiel
     return count;
 }
 
-/* 401 with WWW-Authenticate of the subrequest; of the backend's own response where an error page
- * replaced that. */
+/* Responds with 401 and the WWW-Authenticate of the subrequest, or of the backend's response if an
+ * error page replaced that. */
 static enum handler_result demand_credentials(struct request *request, const struct request *asked)
 {
     if (pass_www_authenticate(request, &asked->response.fields) == 0 && asked->exchange != NULL) {
@@ -71,7 +71,8 @@ static enum handler_result judge_answer(struct request *request, const struct re
         return request_fail(request, 403);
     }
     struct log log = request->log;
-    log.action = asked->exchange != NULL ? "sending to client" : NULL; /* as nginx puts it */
+    log.action =
+        asked->exchange != NULL ? "sending to client" : NULL; /* the same wording as nginx */
     log_error(&log, 0, "auth request unexpected status: %u", status);
     return request_fail(request, 500);
 }
@@ -93,7 +94,8 @@ static enum handler_result auth_request_check(struct request *request)
         break;
     case HANDLER_FAIL:
         return request_fail(request, 500);
-    case HANDLER_CUT: /* who is asked closes without an answer, and so do we: 444 */
+    case HANDLER_CUT: /* the subrequest was closed without a response (444), so this request is, too
+                       */
         request->response.status = sub.request->response.status;
         return HANDLER_CLOSED;
     default:
@@ -110,7 +112,7 @@ static bool auth_request_is_active(const struct http_location *location)
 
 /* ---- directives ---- */
 
-/* As long as nobody has answered. */
+/* The value before any assignment. */
 static bool get_unassigned(struct variable_env *env, const struct variable *variable,
                            struct str *out)
 {

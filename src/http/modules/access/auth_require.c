@@ -1,10 +1,10 @@
-/* ngx_http_auth_require_module: access where variables have values. */
+/* ngx_http_auth_require_module: access only if variables have values. */
 #include "base/parse.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-/* One auth_require line. */
+/* One auth_require directive. */
 struct requirement {
     struct vec values; /* struct template * */
     unsigned status;

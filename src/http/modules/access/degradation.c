@@ -1,4 +1,4 @@
-/* ngx_http_degradation_module: less is answered while a worker takes too much memory. */
+/* ngx_http_degradation_module: rejects requests while a worker uses too much memory. */
 #include "base/parse.h"
 #include "http/request/degraded.h"
 #include "http/request/request.h"

@@ -1,4 +1,4 @@
-/* ngx_http_limit_conn_module: how many requests of a key may be under way at one time. */
+/* ngx_http_limit_conn_module: limits the concurrent requests of a key. */
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "http/request/wire.h"
@@ -7,7 +7,7 @@
 #include "shared/limit/conn.h"
 
 struct conn_settings {
-    struct vec limits; /* struct conn_limit: all must let a request pass */
+    struct vec limits; /* struct conn_limit: a request must pass all of them */
     unsigned log_level;
     int64_t status;
     bool is_dry_run;
@@ -19,13 +19,11 @@ static const struct limit_kind conn_zones = CONN_ZONES("http");
 
 TYPED_SETTINGS(limit_conn_settings_at, struct conn_settings, conn_key, struct http_location)
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
-/*
- * A request that was pipelined takes the share of one before it on the connection, which was worked
- * on already and waits for its last bytes to be sent: one request of an HTTP/1 connection is under
- * way at a time.
- */
+/* A pipelined request takes over the share of an earlier request on the same connection that has
+ * been processed and waits for its last bytes to be sent: an HTTP/1 connection counts as one
+ * request at a time. */
 static bool take_over_share(void *subject, struct shm_table *table, const struct shm_key *key,
                             struct count_share *share)
 {
@@ -49,7 +47,7 @@ static bool take_over_share(void *subject, struct shm_table *table, const struct
 static enum handler_result limit_connections(struct request *request)
 {
     const struct conn_settings *settings = limit_conn_settings_at(request->location);
-    struct conn_outcome *outcome = /* its own once for its redirects and subrequests */
+    struct conn_outcome *outcome = /* once for the main request, its redirects and subrequests */
         request_data(request->main, &conn_key, sizeof(struct conn_outcome));
     const struct conn_rules rules = {
         .limits = &settings->limits,

@@ -1,4 +1,4 @@
-/* ngx_http_limit_req_module: how many requests of a key may come in a time. */
+/* ngx_http_limit_req_module: limits the request rate of a key. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/routing/hooks.h"
@@ -13,36 +13,38 @@
 /* A zone of buckets. */
 struct req_zone {
     struct limit_zone limit;
-    uint64_t per_minute;      /* the rate */
-    struct template *rate;    /* the rate where it is a variable; else NULL */
-    struct bucket_sync *sync; /* with other nodes; NULL: they are not */
-    uint64_t burst;           /* units: the largest of its limits */
+    uint64_t per_minute;      /* the rate, if constant */
+    struct template *rate;    /* the rate, if it has variables; else NULL */
+    struct bucket_sync *sync; /* shares the zone with other nodes; NULL: not shared */
+    uint64_t burst;           /* units: the largest burst of its limits */
 };
 
-/* One `limit_req`. */
+/* One `limit_req` directive. */
 struct req_limit {
     struct req_zone *zone;
-    uint64_t burst;          /* units (bucket.h) that a bucket may hold */
-    uint64_t undelayed;      /* units up to which requests are not delayed; UINT64_MAX = never */
-    struct template *forbid; /* where refused requests go: a URI or @name; NULL = the status */
+    uint64_t burst;     /* units (bucket.h) */
+    uint64_t undelayed; /* units up to which requests are not delayed; UINT64_MAX = requests are
+                           never delayed */
+    struct template
+        *forbid; /* where rejected requests are redirected: a URI or @name; NULL = the status */
 };
 
-/* A variable, and its value that exempts a request. */
+/* A variable, and the value with which a request is exempt. */
 struct req_exempt {
     struct template *variable;
     struct str value;
 };
 
 struct req_settings {
-    struct vec limits; /* struct req_limit: all must let a request pass */
-    struct vec exempt; /* struct req_exempt: any lets it pass */
+    struct vec limits; /* struct req_limit: a request must pass all of them */
+    struct vec exempt; /* struct req_exempt: one is sufficient */
     bool is_off;       /* `limit_req off` */
     unsigned log_level;
     int64_t status;
     bool is_dry_run;
 };
 
-/* What became of a request; its own once for its redirects and subrequests. */
+/* The result for a request; once for the main request, its redirects and subrequests. */
 enum req_status {
     REQ_UNLIMITED,
     REQ_PASSED,
@@ -68,9 +70,9 @@ static const struct limit_kind req_kind = {.state = "http limit_req_zone",
 
 TYPED_SETTINGS(limit_req_settings_at, struct req_settings, req_key, struct http_location)
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
-/* Units as thousandths of a request, rounded up: for "%llu.%03u". */
+/* Units in thousandths of a request, rounded up: for "%llu.%03u". */
 #define EXCESS_ARG(units)                                                                          \
     (unsigned long long) (bucket_thousandths(units) / 1000),                                       \
         (unsigned) (bucket_thousandths(units) % 1000)
@@ -85,7 +87,7 @@ static bool is_exempt(const struct req_settings *settings, struct request *reque
     return false;
 }
 
-/* The rate of a zone for this request; 0 = none. */
+/* The rate of a zone for this request; 0 = unlimited. */
 static uint64_t find_rate(struct request *request, const struct req_zone *zone)
 {
     uint64_t per_minute = 0;
@@ -101,7 +103,7 @@ static uint64_t find_rate(struct request *request, const struct req_zone *zone)
     return per_minute;
 }
 
-/* What is asked of a limit's bucket; false: this limit does not hold for the request. */
+/* Prepares the query of a limit's bucket; false: this limit does not apply to the request. */
 static bool make_ask(struct request *request, const struct req_limit *limit, struct bucket_ask *ask)
 {
     ask->burst = limit->burst;
@@ -111,14 +113,14 @@ static bool make_ask(struct request *request, const struct req_limit *limit, str
     return ask->per_minute != 0 && limit_zone_key(&limit->zone->limit, &request->env, &ask->key);
 }
 
-/* Is one request at a time decided by the store? */
+/* Does the store decide on each request? */
 static bool is_strict(const struct req_limit *limit)
 {
     return limit->zone->sync != NULL && limit->zone->sync->is_strict;
 }
 
-/* The limits that hold for a request: sets asks[i].per_minute of others to 0. Gives the one that
- * decides last. */
+/* Finds the limits that apply to a request: asks[i].per_minute of others becomes 0. Returns the one
+ * that decides last. */
 static size_t find_limits(struct request *request, const struct vec *limits,
                           struct bucket_ask *asks)
 {
@@ -137,7 +139,7 @@ static size_t find_limits(struct request *request, const struct vec *limits,
     return last;
 }
 
-/* MAY WAIT, where the limit is strict. */
+/* MAY WAIT, if the limit is strict. */
 static bool ask_limit(struct request *request, const struct req_limit *limit,
                       struct bucket_ask *ask, bool counts)
 {
@@ -165,11 +167,9 @@ static void count_limit(struct request *request, const struct req_limit *limit,
     }
 }
 
-/*
- * Asks all limits; the request is counted by all of them or by none. Gives the one that refuses, or
- * NULL. asks: one for each limit; per_minute 0 = it does not hold. MAY WAIT, where a limit is
- * strict.
- */
+/* Checks all limits; the request is counted by all of them or by none. Returns the one that rejects
+ * it, or NULL. asks: one per limit; per_minute 0 = it does not apply. MAY WAIT, if a limit is
+ * strict. */
 static const struct req_limit *find_refusal(struct request *request, const struct vec *limits,
                                             struct bucket_ask *asks, bool *holds)
 {
@@ -222,7 +222,7 @@ static enum handler_result limit_refuse(struct request *request, const struct re
                                                            : request_fail(request, 500);
 }
 
-/* The limit for which the request must wait longest, or NULL. */
+/* The limit with the longest delay for the request, or NULL. */
 static const struct req_limit *find_delay(const struct vec *limits, const struct bucket_ask *asks,
                                           uint64_t *delay_ms, uint64_t *excess)
 {
@@ -262,8 +262,8 @@ static enum handler_result delay(struct request *request, const struct req_limit
                                                                       : HANDLER_NEXT;
 }
 
-/* No limit refuses it: the zones of those that hold for it count it, that of `delaying` (or NULL)
- * as delayed. */
+/* The request passes: counts it in the zones of all limits that apply, in that of `delaying` (or
+ * NULL) as delayed. */
 static void count_passed(const struct req_settings *settings, const struct bucket_ask *asks,
                          const struct req_limit *delaying)
 {
@@ -324,7 +324,7 @@ static bool limit_req_get_status(struct variable_env *env, const struct variable
 
 /* ---- directives ---- */
 
-/* A word "NAME=VALUE" with this name? Gives the value. */
+/* Is the parameter "NAME=VALUE" with this name? Gives the value. */
 static bool word_takes(struct str word, struct str name, struct str *value)
 {
     if (!str_starts(word, name)) {
@@ -334,11 +334,11 @@ static bool word_takes(struct str word, struct str name, struct str *value)
     return true;
 }
 
-/* What a `limit_req_zone` says, but for its first key. */
+/* The parameters of `limit_req_zone` except for its first key. */
 struct zone_words {
     struct limit_zone_words zone;
     struct str rate; /* as written */
-    unsigned *keys;  /* room for the zone's */
+    unsigned *keys;  /* array for those of the zone */
     struct store_sync_words sync;
 };
 
@@ -412,7 +412,7 @@ static bool limit_req_zone_apply(struct conf_scope *scope, const struct directiv
     return zone->sync != NULL;
 }
 
-/* "burst=5" and "delay=5" to units. */
+/* Converts "burst=5" and "delay=5" to units. */
 static bool read_units(struct conf_scope *scope, const struct conf_node *node, struct str word,
                        struct str value, uint64_t *units)
 {
@@ -601,7 +601,7 @@ static bool req_configured(struct conf *conf, struct generation *generation)
     return true;
 }
 
-/* One worker exchanges for all. */
+/* One worker exchanges data for all. */
 static bool req_worker_start(struct generation *generation)
 {
     if (worker_slot == 0 && worker_role == WORKER_SERVES) {

@@ -1,34 +1,35 @@
-/* ngx_http_referer_module: $invalid_referer, and whose links are valid ones. */
+/* ngx_http_referer_module: $invalid_referer, and valid_referers. */
 #include "shared/names/host_map.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-#define HOST_MAX 256 /* bytes of a host; a longer one is none */
-#define REFERER_LEAST                                                                              \
-    11 /* bytes of a Referer that can name a host of a public name, "http://a.bc" */
+#define HOST_MAX 256 /* bytes of a host; a longer one is invalid */
+/* bytes of the shortest Referer with a public host name, "http://a.bc" */
+#define REFERER_LEAST 11
 
-/* Whose links are valid at a location. */
+/* The valid referers of a location. */
 struct referers {
-    struct host_map hosts;         /* -> struct str: what the path begins with */
-    struct host_map own;           /* names of the server -> this */
-    struct vec regexes;            /* struct regex *: of the text after "http://" */
-    struct vec own_regexes;        /* struct regex *: of the host */
-    const struct conf_node *level; /* the block where it was written: more lines there add to it */
-    bool allows_none;              /* there is no Referer */
-    bool allows_blocked;           /* there is one that names no host */
+    struct host_map hosts;  /* -> struct str: the required prefix of the path */
+    struct host_map own;    /* names of the server -> this struct */
+    struct vec regexes;     /* struct regex *: for the text after "http://" */
+    struct vec own_regexes; /* struct regex *: for the host */
+    const struct conf_node
+        *level;          /* the block of the first directive: further ones in it add to this */
+    bool allows_none;    /* a request without Referer is valid */
+    bool allows_blocked; /* a Referer that is not a URL of a host is valid */
     bool allows_server_names;
 };
 
 struct referer_settings {
     struct referers *referers; /* NULL: all are valid */
-    int64_t hash_max_size;     /* understood, the tables size themselves */
+    int64_t hash_max_size;     /* accepted and ignored: the tables size themselves */
     int64_t hash_bucket_size;
 };
 
 static struct settings_key referer_key;
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
 static bool matches_any(const struct vec *regexes, struct str text, const struct request *request)
 {
@@ -40,7 +41,7 @@ static bool matches_any(const struct vec *regexes, struct str text, const struct
     return false;
 }
 
-/* Without "http://" or "https://"; false when it begins with none of them. */
+/* Removes "http://" or "https://"; false if it begins with neither. */
 static bool cut_scheme(struct str *referer)
 {
     static const struct str schemes[] = {STR_INIT("http://"), STR_INIT("https://")};
@@ -54,7 +55,7 @@ static bool cut_scheme(struct str *referer)
     return false;
 }
 
-/* The host up to its port or path, and the path. */
+/* Splits into the host, up to its port or path, and the path. */
 static void split_referer(struct str text, struct str *host, struct str *path)
 {
     size_t end = 0;
@@ -188,7 +189,7 @@ static void add_own(struct map *map, struct arena *arena, struct referers *refer
     map_put_nocase(map, arena, name.len == 0 ? STR("") : name, referers);
 }
 
-/* The names of the server, all of which are known by now. */
+/* Adds the names of the server, which are all known by now. */
 static void add_server_names(struct arena *arena, struct referers *referers,
                              const struct http_server *server)
 {

@@ -1,4 +1,4 @@
-/* ngx_http_secure_link_module: links that were signed with a shared secret, and may expire. */
+/* ngx_http_secure_link_module: links that are signed with a shared secret, and may expire. */
 
 #include "base/checksum.h"
 #include "base/clock.h"
@@ -10,13 +10,13 @@
 #include "server/module.h"
 
 #define MD5_SIZE 16
-#define MD5_HEX 32        /* its hex digits */
-#define MD5_BASE64_MAX 24 /* its base64, with padding */
+#define MD5_HEX 32        /* in hex digits */
+#define MD5_BASE64_MAX 24 /* in base64, with padding */
 
-/* The first two, or the third, or none. */
+/* Either the first two are set, or the third, or none. */
 struct secure_link_settings {
     struct template *link;        /* of secure_link: "md5" or "md5,expires" */
-    struct template *signed_text; /* of secure_link_md5: what the md5 must be of */
+    struct template *signed_text; /* of secure_link_md5: the signed text */
     struct str secret;            /* of secure_link_secret; or empty */
 };
 
@@ -27,9 +27,9 @@ static const struct secure_link_settings *secure_link_settings_at(const struct r
     return location_settings(request->location, &secure_link_key);
 }
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
-/* Is it the digest of the text? Takes as long for any two. */
+/* Is it the digest of the text? Compares in constant time. */
 static bool is_digest(struct str digest, struct str text)
 {
     unsigned char expected[MD5_SIZE];
@@ -38,7 +38,7 @@ static bool is_digest(struct str digest, struct str text)
     return secret_equal(digest, (struct str){(char *) expected, MD5_SIZE});
 }
 
-/* Cuts what follows the first comma off the link. False: that is no moment. Without a comma
+/* Splits off what follows the first comma of the link. False: it is not a time. Without a comma
  * `expires` is empty. */
 static bool cut_expires(struct str *link, struct str *expires, int64_t *moment)
 {
@@ -49,7 +49,7 @@ static bool cut_expires(struct str *link, struct str *expires, int64_t *moment)
     return rest.data == NULL || (parse_int(rest, moment) && *moment > 0 && *rest.data != '-');
 }
 
-/* The form with an expression: "1" good, "0" expired; false = not signed. */
+/* With secure_link: "1" valid, "0" expired; false = not signed. */
 static bool check_connection(struct request *request, const struct secure_link_settings *settings,
                              struct str *out)
 {
@@ -68,7 +68,7 @@ static bool check_connection(struct request *request, const struct secure_link_s
     return variable_give(out, moment != 0 && moment < clock_now.seconds ? STR("0") : STR("1"));
 }
 
-/* The form with a secret: of the target "/prefix/md5/link", as received, the link. */
+/* With secure_link_secret: for a request target "/prefix/md5/link", as received, the link. */
 static bool check_word(struct request *request, struct str secret, struct str *out)
 {
     struct str rest = request_origin_form(request);
@@ -95,7 +95,7 @@ static bool get_secure_link(struct variable_env *env, const struct variable *var
            check_connection(request, settings, out);
 }
 
-/* It is set for links that are not valid, too. */
+/* Set even for links that are not valid. */
 static bool get_secure_link_expires(struct variable_env *env, const struct variable *variable,
                                     struct str *out)
 {
@@ -123,7 +123,7 @@ static const struct variable secure_link_variables[] = {
 
 /* ---- directives ---- */
 
-/* The form that a block sets takes the place of the other one, if that was inherited. */
+/* The form that is set in a block replaces an inherited one of the other form. */
 static bool secure_link_finish(struct conf_scope *scope, void *arg)
 {
     struct secure_link_settings *settings = arg;

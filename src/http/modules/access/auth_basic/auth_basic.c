@@ -1,4 +1,4 @@
-/* ngx_http_auth_basic_module: access by name and password (RFC 7617). */
+/* ngx_http_auth_basic_module: access by user name and password (RFC 7617). */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* Costly passwords are verified on threads of their own, so that neither the loop nor those who
- * wait for files wait for them. */
+/* Slow password hashes are computed on separate threads, so that they delay neither the loop nor
+ * file operations. */
 static struct offload_shares password_shares;
 static const struct offload_pool password_pool = {.name = STR_INIT("auth_basic"),
                                                   .waiting = "passwords wait to be verified",
@@ -21,8 +21,8 @@ static const struct offload_pool password_pool = {.name = STR_INIT("auth_basic")
                                                   .shares = &password_shares};
 
 struct auth_basic_settings {
-    struct template *realm;     /* "off" = everybody may */
-    struct template *user_file; /* full path; NULL = none was named, everybody may */
+    struct template *realm;     /* "off" = no authentication */
+    struct template *user_file; /* full path; NULL = not set, no authentication */
 };
 
 static struct settings_key auth_basic_key;
@@ -30,11 +30,11 @@ static struct settings_key auth_basic_key;
 TYPED_SETTINGS(auth_basic_settings_at, struct auth_basic_settings, auth_basic_key,
                struct http_location)
 
-/* ---- verifying ---- */
+/* ---- verification ---- */
 
 /* One verification; in the request's arena. */
 struct password_check {
-    struct str stored; /* NUL-terminated both */
+    struct str stored; /* both are NUL-terminated */
     struct str given;
     bool is_match;
 };
@@ -46,8 +46,8 @@ static void verify_on_thread(void *arg)
     check->is_match = password_matches_hash(check->stored, check->given);
 }
 
-/* MAY WAIT. HANDLER_ALLOW: it is the password; HANDLER_NEXT: it is not; HANDLER_FAIL: too many are
- * being verified. */
+/* MAY WAIT. HANDLER_ALLOW: the password matches; HANDLER_NEXT: it does not; HANDLER_FAIL: too many
+ * verifications are pending. */
 static enum handler_result verify_offloaded(struct request *request, struct str stored,
                                             struct str given)
 {
@@ -61,16 +61,16 @@ static enum handler_result verify_offloaded(struct request *request, struct str 
     return result == HANDLER_NEXT && check->is_match ? HANDLER_ALLOW : result;
 }
 
-/* ---- the file ---- */
+/* ---- the user file ---- */
 
 #define PIECE_SIZE (16 * 1024)
 
-/* HANDLER_NEXT: search->is_found says whether the user is there. HANDLER_FAIL: the file cannot be
+/* HANDLER_NEXT: search->is_found tells whether the user exists. HANDLER_FAIL: the file cannot be
  * read. */
 static enum handler_result search_file(struct request *request, struct str path,
                                        struct user_search *search)
 {
-    static char piece[PIECE_SIZE]; /* nothing waits while they are in use */
+    static char piece[PIECE_SIZE]; /* shared by all requests: nothing waits while they are in use */
     static char line[USER_LINE_MAX];
     off_t offset = 0;
     ssize_t n;

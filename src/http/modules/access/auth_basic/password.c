@@ -1,4 +1,4 @@
-/* Verification of passwords: the plain ones, those of one digest, apr1, and crypt(). */
+/* Password verification: plain text, single digests, apr1, and crypt(). */
 #include "http/modules/access/auth_basic/password.h"
 
 #include <crypt.h>
@@ -18,7 +18,7 @@
 #define SHA1_SIZE 20
 #define MD5_SIZE 16
 
-/* ---- one digest ---- */
+/* ---- single digests ---- */
 
 static bool match_sha(struct arena *arena, struct str stored, struct str given)
 {
@@ -29,7 +29,7 @@ static bool match_sha(struct arena *arena, struct str stored, struct str given)
     return secret_equal(text, stored);
 }
 
-/* base64 of the digest of password and salt, and of the salt. */
+/* base64 of the digest of password and salt, followed by the salt. */
 static bool match_ssha(struct arena *arena, struct str stored, struct str given)
 {
     unsigned char digest[SHA1_SIZE];
@@ -59,15 +59,15 @@ bool password_matches(struct arena *arena, struct str stored, struct str given)
     return str_starts(stored, SSHA) && match_ssha(arena, str_skip(stored, SSHA.len), given);
 }
 
-/* ---- apr1: MD5, a thousand times, as Apache's htpasswd makes it ---- */
+/* ---- apr1: MD5 with a thousand rounds, as made by Apache's htpasswd ---- */
 
 #define APR1_SALT_MAX 8
 #define APR1_ROUNDS 1000
-#define APR1_TEXT 22 /* characters of the digest */
+#define APR1_TEXT 22 /* characters of the encoded digest */
 
-/* What is to be digested, in one piece. */
+/* A buffer for the bytes to digest. */
 struct message {
-    char *data; /* enough room for the longest */
+    char *data; /* large enough for the longest message */
     size_t len;
 };
 
@@ -79,7 +79,7 @@ static void message_add(struct message *message, struct str part)
     message->len += part.len;
 }
 
-/* The digest of what was added, which is forgotten. */
+/* Computes the digest of the contents, and empties the buffer. */
 static void message_digest(struct message *message, unsigned char digest[MD5_SIZE])
 {
     md5_of((struct str){message->data, message->len}, digest);
@@ -128,7 +128,7 @@ static void apr1_rounds(struct message *message, struct str given, struct str sa
     }
 }
 
-/* Three bytes of the digest are four characters, the lowest bits first; the last byte is two. */
+/* Encodes three bytes of the digest as four characters, lowest bits first; the last byte as two. */
 static void apr1_text(const unsigned char digest[MD5_SIZE], char text[APR1_TEXT])
 {
     static const char letters[] =
@@ -150,7 +150,7 @@ static void apr1_text(const unsigned char digest[MD5_SIZE], char text[APR1_TEXT]
     *text = letters[digest[11] >> 6];
 }
 
-/* "$apr1$salt$digest". */
+/* Compares with "$apr1$salt$digest". */
 static bool match_apr1(struct str stored, struct str given)
 {
     struct str rest = str_skip(stored, APR1.len);
@@ -161,8 +161,8 @@ static bool match_apr1(struct str stored, struct str given)
     if (rest.data == NULL || salt.len > APR1_SALT_MAX) {
         return false;
     }
-    /* The longest is the second message: password, mark, salt, as many bytes of digest, a byte for
-     * each bit. */
+    /* The second message is the longest: password, "$apr1$", salt, the digest to the length of the
+     * password, a byte per bit of that length. */
     size_t size = 2 * given.len + 128;
     struct message message = {.data = malloc(size)};
     if (message.data == NULL) {
@@ -176,15 +176,15 @@ static bool match_apr1(struct str stored, struct str given)
     return secret_equal(rest, (struct str){text, sizeof(text)});
 }
 
-/* ---- the system's ---- */
+/* ---- crypt() ---- */
 
-/* The texts are C strings there: a line that holds a NUL is refused, not cut. */
+/* crypt() takes C strings: a line with a NUL byte is rejected, not truncated. */
 static bool match_crypt(struct str stored, struct str given)
 {
     if (stored.len == 0 || str_find_char(stored, '\0') != NULL) {
         return false;
     }
-    struct crypt_data *data = calloc(1, sizeof(*data)); /* 32 KB */
+    struct crypt_data *data = calloc(1, sizeof(*data)); /* 32 KB, too large for the stack */
     if (data == NULL) {
         return false;
     }

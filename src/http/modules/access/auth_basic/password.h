@@ -1,4 +1,4 @@
-/* Passwords as a user file has them, and whether a given one is the same. */
+/* Compares a password with an entry of a user file. */
 #ifndef HTTP_MODULES_ACCESS_AUTH_BASIC_PASSWORD_H
 #define HTTP_MODULES_ACCESS_AUTH_BASIC_PASSWORD_H
 
@@ -7,20 +7,16 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Does the comparison take so long that a worker may not do it itself? {PLAIN}, {SHA} and {SSHA} do
- * not. */
+/* Does the comparison take too long for the worker's own thread? False for {PLAIN}, {SHA} and
+ * {SSHA}. */
 bool password_is_costly(struct str stored);
 
-/*
- * Is this the password? Of those that are not costly: {PLAIN}, {SHA} and {SSHA} (RFC 2307). What
- * cannot be understood is nobody's. Bytes are compared in constant time.
- */
+/* Compares in the worker: {PLAIN}, {SHA} and {SSHA} (RFC 2307). Malformed entries never match.
+ * Bytes are compared in constant time. */
 bool password_matches(struct arena *arena, struct str stored, struct str given);
 
-/*
- * The same of costly ones, on any thread: $apr1$ of htpasswd, and all that the system's crypt()
- * knows. Both texts are NUL-terminated (not counted). Without memory it is no match.
- */
+/* Compares on any thread: $apr1$ of htpasswd, and all schemes of the system's crypt(). Both strings
+ * have a NUL after their end. Without memory there is no match. */
 bool password_matches_hash(struct str stored, struct str given);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* "name:password", "name:password:comment"; what begins with # is a comment. The line may end in
- * CR. */
+/* "name:password", "name:password:comment"; lines that begin with # are comments. A line may end
+ * with CR. */
 static bool match_line(struct user_search *search, struct str line)
 {
     struct str user = search->user;
@@ -23,7 +23,7 @@ static bool match_line(struct user_search *search, struct str line)
     return true;
 }
 
-/* The rest of a line whose beginning came before, or did not fit. */
+/* Processes the remainder of a line whose beginning is held, or was too long. */
 static bool end_line(struct user_search *search, struct str rest)
 {
     bool is_skipped = search->is_skipping || rest.len > USER_LINE_MAX - search->held;
@@ -38,7 +38,7 @@ static bool end_line(struct user_search *search, struct str rest)
     return !is_skipped && match_line(search, line);
 }
 
-/* A line whose end is not there yet. */
+/* Holds a line whose end has not been read. */
 static void hold(struct user_search *search, struct str part)
 {
     if (part.len > USER_LINE_MAX - search->held) {

@@ -1,12 +1,12 @@
-/* The access phase: is the token of this request one that our keys have signed, or encrypted, and
- * is it valid now? */
+/* The access phase: was the token signed or encrypted with one of our keys, and is it valid now? */
 #include "base/clock.h"
 #include "http/modules/access/auth_jwt/auth_jwt.h"
 #include "http/request/offload.h"
 #include "http/variables/variables.h"
 #include "server/generation.h"
 
-/* RSA decrypts for milliseconds: neither the loop nor requests for files wait for it. */
+/* RSA decryption takes milliseconds, so it runs on separate threads and delays neither the loop nor
+ * file operations. */
 static struct offload_shares jwt_shares;
 static const struct offload_pool jwt_pool = {.name = STR_INIT("auth_jwt"),
                                              .waiting = "tokens wait to be decrypted",
@@ -16,12 +16,12 @@ static const struct offload_pool jwt_pool = {.name = STR_INIT("auth_jwt"),
 
 struct jwt_state *jwt_state_of(struct request *request)
 {
-    static char state_key; /* its address */
+    static char state_key; /* only its address is used */
 
     return request_data(request->main, &state_key, sizeof(struct jwt_state));
 }
 
-/* ---- the token's text ---- */
+/* ---- the text of the token ---- */
 
 #define BEARER STR("Bearer ")
 
@@ -44,7 +44,7 @@ bool jwt_text(struct request *request, const struct jwt_settings *settings, stru
 
 /* ---- refusals ---- */
 
-/* 401 with the scheme that is wanted (RFC 6750, 3), or 407 for a tunnel. */
+/* Sets 401 with the required scheme (RFC 6750, 3), or 407 for CONNECT. */
 static enum handler_result demand_token(struct request *request,
                                         const struct jwt_settings *settings, bool is_invalid)
 {
@@ -67,9 +67,9 @@ static enum handler_result refuse(struct request *request, const struct jwt_sett
     return demand_token(request, settings, true);
 }
 
-/* ---- its keys ---- */
+/* ---- the keys ---- */
 
-/* HANDLER_NEXT: check has the sets of all sources. MAY WAIT. */
+/* HANDLER_NEXT: `check` has the sets of all sources. MAY WAIT. */
 static enum handler_result gather_keys(struct request *request, const struct jwt_settings *settings,
                                        struct jose_check *check)
 {
@@ -93,9 +93,10 @@ static enum handler_result gather_keys(struct request *request, const struct jwt
     return result;
 }
 
-/* ---- verifying ---- */
+/* ---- verification ---- */
 
-/* MAY WAIT. HANDLER_NEXT: check->token, or why not; else what the phase returns. */
+/* MAY WAIT. HANDLER_NEXT: check->token is set, or the reason why not; otherwise the result of the
+ * phase. */
 static enum handler_result verify(struct request *request, struct jose_check *check)
 {
     enum handler_result result = HANDLER_NEXT;
@@ -116,7 +117,7 @@ static enum handler_result verify(struct request *request, struct jose_check *ch
     return result;
 }
 
-/* A copy of what is asked, so that a second look begins with nothing of the first. */
+/* Copies the input of a check, so that a second attempt has no results of the first. */
 static struct jose_check *check_again(struct request *request, const struct jose_check *former)
 {
     struct jose_check *check = arena_new(&request->arena, struct jose_check);
@@ -127,7 +128,7 @@ static struct jose_check *check_again(struct request *request, const struct jose
     return check;
 }
 
-/* Verified now; kept if it is good. MAY WAIT. */
+/* Verifies a token that is not cached, and caches it if it is valid. MAY WAIT. */
 static enum handler_result verify_first(struct request *request,
                                         const struct jwt_settings *settings,
                                         struct jose_check **check)
@@ -148,8 +149,8 @@ static enum handler_result verify_first(struct request *request,
     return result;
 }
 
-/* A set that is asked for with each request has another number each time: no token would be found
- * again under it. */
+/* Sets that are requested every time get a new number every time, so a token cached for them would
+ * never be found. */
 static bool has_kept_sets(const struct jwt_settings *settings)
 {
     vec_each(const struct key_source, source, &settings->sources) {
@@ -183,7 +184,7 @@ static enum handler_result find_token(struct request *request, const struct jwt_
     return result;
 }
 
-/* ---- what else is required ---- */
+/* ---- further requirements ---- */
 
 static bool is_true(struct str value)
 {
@@ -250,7 +251,7 @@ enum handler_result jwt_check(struct request *request)
 
     if (str_is(template_text(settings->realm, &request->env), "off")) {
         if (state->outcome == JWT_UNCHECKED) {
-            state->outcome = JWT_REFUSED; /* variables show none that nobody looks at */
+            state->outcome = JWT_REFUSED; /* variables do not show an unchecked token */
         }
         return HANDLER_NEXT;
     }

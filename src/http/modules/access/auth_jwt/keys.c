@@ -1,4 +1,4 @@
-/* Key sets of files and of subrequests. */
+/* Key sets from files and from subrequests. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <stdlib.h>
@@ -11,25 +11,26 @@
 #include "http/request/single_flight.h"
 #include "http/request/subrequest.h"
 
-#define KEPT_MAX 64  /* sets that a worker keeps */
-#define SETTLED_S 2  /* a file that changed less than so long ago may change again unnoticed */
-#define RENEW_PART 4 /* a set is renewed in the last quarter of its time */
+#define KEPT_MAX 64 /* sets that a worker caches */
+/* A file that was changed less than this before it was read may change again unnoticed. */
+#define SETTLED_S 2
+#define RENEW_PART 4 /* a set is renewed in the last quarter of its lifetime */
 
-/* A set that is kept under its name, or what is known in its place. */
+/* A cached set, or the state of the request for it. */
 struct kept_keys {
-    struct list used;            /* most recently used first */
-    struct str name;             /* lies after this struct */
+    struct list used;            /* in kept_list, most recently used first */
+    struct str name;             /* stored after this struct */
     struct jose_keys *keys;      /* or NULL */
-    uint64_t read_ms;            /* when that was read */
+    uint64_t read_ms;            /* when `keys` was read */
     struct stat status;          /* of a file */
-    bool is_settled;             /* the file had not changed for a while when it was read */
-    struct single_flight flight; /* of a request */
+    bool is_settled;             /* the file had not changed recently when it was read */
+    struct single_flight flight; /* of a subrequest */
 };
 
-static struct list kept_list; /* of this worker; all zero: none ever was */
+static struct list kept_list; /* of this worker; all zero before its first use */
 static unsigned kept_count;
 
-/* ---- what is kept ---- */
+/* ---- the cache ---- */
 
 static void drop(struct kept_keys *kept)
 {
@@ -52,7 +53,7 @@ static void drop_surplus(void)
     }
 }
 
-/* The one of this name, made where there is none. */
+/* Finds or makes the entry with this name. */
 static struct kept_keys *kept_of(struct str name)
 {
     if (kept_list.next == NULL) {
@@ -88,7 +89,7 @@ void jwt_keys_forget(void)
     }
 }
 
-/* For the life of the request. */
+/* References the set as long as the request lives. */
 static const struct jose_keys *lend(struct request *request, struct jose_keys *keys)
 {
     keys->references++;
@@ -96,9 +97,9 @@ static const struct jose_keys *lend(struct request *request, struct jose_keys *k
     return keys;
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
-/* One text that is read on the worker's own stack. */
+/* A text to parse on the worker's own stack. */
 struct keys_reading {
     struct str text;
     struct str name;
@@ -121,7 +122,7 @@ static struct jose_keys *read_keys(const struct log *log, struct str text, struc
     return reading.keys;
 }
 
-/* What was found takes the place of what was kept; NULL: nothing was, and what is there stays. */
+/* Replaces the cached set. NULL: the request failed, and the current set stays. */
 static void keep(struct kept_keys *kept, struct jose_keys *keys)
 {
     if (keys == NULL) {
@@ -143,7 +144,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* NULL: it cannot be used; logged. */
+/* NULL: unusable; logged. */
 static struct jose_keys *read_file(struct request *request, struct str path)
 {
     struct arena arena;
@@ -161,8 +162,8 @@ static struct jose_keys *read_file(struct request *request, struct str path)
     return keys;
 }
 
-/* A file that was read is used as long as it does not change: one stat(2), or none within
- * auth_jwt_key_cache. */
+/* A set from a file is used until the file changes, which is checked by one stat(2), or not at all
+ * within auth_jwt_key_cache. */
 static enum handler_result keys_of_file(struct request *request, struct str path, uint64_t cache_ms,
                                         const struct jose_keys **out)
 {
@@ -194,7 +195,7 @@ static enum handler_result keys_of_file(struct request *request, struct str path
 
 /* ---- subrequests ---- */
 
-/* What the answer is, once it is there. NULL: nothing that can be used; logged. */
+/* Parses the response of the subrequest. NULL: unusable; logged. */
 static struct jose_keys *read_answer(const struct subrequest *sub)
 {
     const struct request *asked = sub->request;
@@ -207,8 +208,8 @@ static struct jose_keys *read_answer(const struct subrequest *sub)
     return read_keys(&asked->log, sub->body, sub->uri);
 }
 
-/* It asks for all clients: no field of this one goes along, as a condition or a wish for a coding
- * would, and $host is the server's. */
+/* The set is for all clients, so no field of this client is sent, such as a condition or
+ * Accept-Encoding, and $host is the server's name. */
 static void drop_fields(struct subrequest *sub)
 {
     sub->request->headers = (struct fields){.items = NULL};
@@ -231,7 +232,8 @@ static bool aim(struct request *request, struct str uri, struct subrequest *sub)
     return true;
 }
 
-/* For this request alone: the URI depends on it, or nothing is kept. MAY WAIT. */
+/* Requests a set for this request only, because the URI has variables or nothing is cached. MAY
+ * WAIT. */
 static enum handler_result ask_alone(struct request *request, struct str uri,
                                      const struct jose_keys **out)
 {
@@ -253,7 +255,7 @@ static enum handler_result ask_alone(struct request *request, struct str uri,
     return HANDLER_NEXT;
 }
 
-/* For all requests. HANDLER_NEXT: kept says how it went. MAY WAIT. */
+/* Requests a set for all requests. HANDLER_NEXT: `kept` has the result. MAY WAIT. */
 static enum handler_result ask_for_all(struct request *request, struct str uri,
                                        struct kept_keys *kept)
 {
@@ -273,7 +275,7 @@ static enum handler_result ask_for_all(struct request *request, struct str uri,
     return result == HANDLER_CLOSED ? HANDLER_CLOSED : HANDLER_NEXT;
 }
 
-/* A subrequest that nobody waits for; in the arena of its request. */
+/* A subrequest for which its request does not wait; in the arena of the main request. */
 struct renewal {
     struct subrequest sub;
     struct kept_keys *kept;
@@ -287,8 +289,8 @@ static void renewal_answered(struct subrequest *sub)
     single_flight_end(&renewal->kept->flight);
 }
 
-/* The set is still good: this request does not wait for the next one. MAY WAIT for other
- * subrequests of it. */
+/* Requests a new set while the current one is still valid, so this request does not wait for it.
+ * MAY WAIT for other subrequests of it. */
 static void renew(struct request *request, struct str uri, struct kept_keys *kept)
 {
     struct renewal *renewal = arena_new(&request->main->arena, struct renewal);
@@ -345,7 +347,7 @@ static enum handler_result keys_for_all(struct request *request, struct str uri,
     return result;
 }
 
-/* ---- either ---- */
+/* ---- both sources ---- */
 
 enum handler_result jwt_keys_of(struct request *request, const struct key_source *source,
                                 uint64_t cache_ms, const struct jose_keys **out)
@@ -359,8 +361,8 @@ enum handler_result jwt_keys_of(struct request *request, const struct key_source
                                                       : ask_alone(request, text, out);
 }
 
-/* The set of this source once more, unless it is young. What was kept stays where that fails. MAY
- * WAIT. */
+/* Requests the set of this source again, unless it is recent. After a failure the cached set stays.
+ * MAY WAIT. */
 static enum handler_result renew_source(struct request *request, const struct key_source *source,
                                         bool *is_newer)
 {

@@ -32,7 +32,7 @@ static bool auth_jwt_apply(struct conf_scope *scope, const struct directive *row
     return true;
 }
 
-/* The first line of a block, of either kind, takes the place of what was inherited. */
+/* The first source in a block, of either kind, replaces the inherited ones. */
 static bool add_source(struct conf_scope *scope, struct conf_node *node,
                        struct jwt_settings *settings, bool is_request)
 {
@@ -156,7 +156,7 @@ static bool is_active(const struct http_location *location)
     return realm_may_be_on(jwt_settings_at(location)->realm);
 }
 
-/* Nothing of this generation is used by the next one of this process. */
+/* The next generation of this process must not use anything of this one. */
 static void worker_end(struct generation *generation)
 {
     jwt_tokens_forget();

@@ -1,4 +1,4 @@
-/* Verified tokens: found by a digest, the least recently used go first. */
+/* Verified tokens, by digest; the least recently used one is removed first. */
 #include <stdlib.h>
 
 #include <openssl/evp.h>
@@ -10,9 +10,8 @@
 #include "http/modules/access/auth_jwt/auth_jwt.h"
 
 #define BUCKETS 2048
-#define BYTES_PER_LETTER                                                                           \
-    4 /* what a token takes for each byte of its text: payload, JSON values                        \
-       */
+/* Memory of a token per byte of its text: payload, JSON values. */
+#define BYTES_PER_LETTER 4
 #define BYTES_PER_TOKEN 1024
 
 struct kept_token {
@@ -23,7 +22,7 @@ struct kept_token {
     unsigned char digest[TOKEN_DIGEST_SIZE];
 };
 
-/* Of this worker. */
+/* Per worker. */
 static struct {
     struct list buckets[BUCKETS];
     struct list used;
@@ -51,7 +50,7 @@ static void make_table(void)
 void jwt_digest(const struct jose_check *check, unsigned char digest[TOKEN_DIGEST_SIZE])
 {
     static EVP_MD_CTX *context;
-    static EVP_MD *sha256; /* fetched once: a fetch costs more than the digest */
+    static EVP_MD *sha256; /* fetched once: fetching takes longer than the digest */
     uint64_t form = check->form;
 
     if (context == NULL) {

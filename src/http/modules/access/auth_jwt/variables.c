@@ -4,7 +4,7 @@
 
 /* ---- the token ---- */
 
-/* One text that is read on the worker's own stack. */
+/* A text to parse on the worker's own stack. */
 struct unverified_reading {
     struct arena *arena;
     struct str text;
@@ -18,11 +18,9 @@ static void read_unverified(void *arg)
     reading->token = jose_token_unverified(reading->arena, reading->text);
 }
 
-/*
- * As nginx does it, so that claims can be keys of limits: before the access phase, of signed
- * tokens. Not where that phase may let a request pass without a look at its token, nor in a
- * subrequest, whose access phase does not run.
- */
+/* Parses a token that was not verified yet, as nginx does, so that claims can be keys of limits:
+ * before the access phase, and only signed tokens. Not where the access phase may let a request
+ * pass without checking its token, nor in a subrequest, which has no access phase. */
 static const struct jose_token *unverified_token(struct request *request, struct jwt_state *state)
 {
     const struct jwt_settings *settings = jwt_settings_at(request->location);
@@ -63,7 +61,7 @@ static const struct jose_token *token_of(struct variable_env *env)
 
 /* ---- values ---- */
 
-/* One value that is written on the worker's own stack: jansson recurses. */
+/* A value to write on the worker's own stack: jansson recurses. */
 struct value_writing {
     const json_t *value;
     bool as_list;
@@ -117,9 +115,9 @@ static bool get_payload(struct variable_env *env, const struct variable *variabl
     return true;
 }
 
-/* ---- names of their own ---- */
+/* ---- auth_jwt_claim_set and auth_jwt_header_set ---- */
 
-/* An auth_jwt_claim_set or auth_jwt_header_set line. */
+/* One of these directives. */
 struct value_path {
     bool is_header;
     const struct str *names;

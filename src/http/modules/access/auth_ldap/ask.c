@@ -1,5 +1,5 @@
-/* One question to one LDAP server, on a thread: who is the user, is the password right, is what is
- * required there? */
+/* Asks one LDAP server, on a thread: finds the user, verifies the password, checks the
+ * requirements. */
 #include <errno.h>
 #include <lber.h>
 #include <ldap.h>
@@ -12,14 +12,14 @@
 
 #include "http/modules/access/auth_ldap/auth_ldap.h"
 
-/* A connection while it is asked. */
+/* A connection during the question. */
 struct dialogue {
     struct ldap_question *question;
     const struct ldap_server *server;
     LDAP *ldap;
-    char *dn; /* of the user; ldap_memfree */
+    char *dn; /* of the user; freed by ldap_memfree */
     struct ldap_conncb callback;
-    uint64_t deadline_ms; /* of the step that is under way */
+    uint64_t deadline_ms; /* of the current step */
 };
 
 static struct timeval auth_ldap_ask_time_of(uint64_t ms)
@@ -28,7 +28,7 @@ static struct timeval auth_ldap_ask_time_of(uint64_t ms)
                             .tv_usec = (suseconds_t) (ms % 1000 * 1000)};
 }
 
-/* What went wrong. Gives false. */
+/* Records the error. Returns false. */
 static bool auth_ldap_ask_fail(struct dialogue *dialogue, const char *step, int error)
 {
     char *text = NULL;
@@ -52,11 +52,9 @@ static bool deny(struct dialogue *dialogue, enum ldap_answer answer)
 
 /* ---- deadlines ---- */
 
-/*
- * libldap waits without a limit in a TLS handshake, and in a TLS record that does not end: a server
- * that stalls would keep the thread for good. So a layer between the socket and TLS waits, up to
- * the end of the step, and then breaks the connection off.
- */
+/* libldap waits indefinitely in a TLS handshake, and in an incomplete TLS record: a stalled server
+ * would block the thread forever. So a layer between the socket and TLS waits until the deadline of
+ * the step, and then breaks the connection. */
 static uint64_t now_ms(void)
 {
     struct timespec now;
@@ -86,7 +84,7 @@ static int layer_control(Sockbuf_IO_Desc *layer, int option, void *arg)
     return LBER_SBIOD_CTRL_NEXT(layer, option, arg);
 }
 
-/* False, with errno: the step's time is over. */
+/* False with errno: the deadline has passed. */
 static bool wait_for(Sockbuf_IO_Desc *layer, short events)
 {
     const struct dialogue *dialogue = layer->sbiod_pvt;
@@ -194,7 +192,7 @@ static bool bind_as_searcher(struct dialogue *dialogue)
     return error == LDAP_SUCCESS || auth_ldap_ask_fail(dialogue, "bind of binddn", error);
 }
 
-/* The one entry that the filter finds. */
+/* Finds the single entry that matches the filter. */
 static bool find_user(struct dialogue *dialogue)
 {
     const struct ldap_server *server = dialogue->server;
@@ -221,7 +219,7 @@ static bool find_user(struct dialogue *dialogue)
     return is_found || deny(dialogue, LDAP_NOT_FOUND);
 }
 
-/* Are these names of one entry? What is no DN is compared with the name that was logged in with. */
+/* Do both names mean the same entry? A name that is not a DN is compared with the user name. */
 static bool is_same_name(const struct dialogue *dialogue, const char *name)
 {
     LDAPDN parsed[2] = {NULL, NULL};
@@ -244,7 +242,7 @@ static bool is_same_name(const struct dialogue *dialogue, const char *name)
     return is_same;
 }
 
-/* Does the group list the user? A group that is not there lists nobody. */
+/* Does the group list the user as a member? A group that does not exist has no members. */
 static bool is_member(struct dialogue *dialogue, const char *group, bool *is_sound)
 {
     const struct ldap_server *server = dialogue->server;
@@ -252,7 +250,7 @@ static bool is_member(struct dialogue *dialogue, const char *group, bool *is_sou
         server->group_lists_names ? (char *) (uintptr_t) dialogue->question->user : dialogue->dn;
     struct berval value = {.bv_val = member, .bv_len = strlen(member)};
 
-    begin_step(dialogue, server->bind_ms); /* LDAP_OPT_TIMEOUT */
+    begin_step(dialogue, server->bind_ms); /* uses LDAP_OPT_TIMEOUT */
     int error =
         ldap_compare_ext_s(dialogue->ldap, group, server->group_attribute, &value, NULL, NULL);
 

@@ -1,7 +1,7 @@
 /* Search filters of LDAP (RFC 4515). Pure functions. */
 #include "http/modules/access/auth_ldap/filter.h"
 
-/* Bytes outside ASCII may stand as they are where they are UTF-8; as \XX they always may. */
+/* Bytes outside ASCII need no escape if they are UTF-8, but \XX is always allowed. */
 static int is_plain(unsigned char c)
 {
     return c > 0x1f && c < 0x7f && c != '*' && c != '(' && c != ')' && c != '\\';

@@ -6,10 +6,10 @@
 
 #include "base/str.h"
 
-/* Writes the text with all that means something in a filter as \XX; needs room for 3 times its
- * length. Gives the end. */
+/* Writes the string with special characters of filters as \XX; the buffer must have 3 times its
+ * length. Returns the end. */
 char *ldap_filter_escape(char *at, struct str text);
-/* Is it the name of an attribute: letters, digits, '-', ';' and '.'? */
+/* Is it a valid attribute name: letters, digits, '-', ';' and '.'? */
 int ldap_is_attribute(struct str name);
 
 #endif

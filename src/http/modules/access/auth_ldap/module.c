@@ -1,4 +1,4 @@
-/* ngx_http_auth_ldap_module: access by name and password, as an LDAP server says. */
+/* ngx_http_auth_ldap_module: access by user name and password, verified by an LDAP server. */
 #include <ldap.h>
 
 #include "base/parse.h"
@@ -11,9 +11,10 @@
 #include "server/module.h"
 
 struct ldap_settings {
-    struct template *realm; /* "off" = everybody may */
-    struct vec names;       /* struct str: of the servers, in order */
-    struct vec servers;     /* struct ldap_server *: the same, when all was read */
+    struct template *realm; /* "off" = no authentication */
+    struct vec names;       /* struct str: names of the servers, in order */
+    struct vec servers; /* struct ldap_server *: these servers, resolved after the configuration was
+                           read */
 };
 
 static struct settings_key ldap_key;
@@ -28,9 +29,9 @@ static const struct offload_pool ldap_pool = {.name = STR_INIT("auth_ldap"),
 
 TYPED_SETTINGS(auth_ldap_settings_at, struct ldap_settings, ldap_key, struct http_location)
 
-/* ---- asking ---- */
+/* ---- authentication ---- */
 
-/* "(&FILTER(ATTRIBUTE=USER))" */
+/* Makes "(&FILTER(ATTRIBUTE=USER))". */
 static const char *make_filter(struct arena *arena, const struct ldap_server *server,
                                struct str user)
 {
@@ -88,14 +89,14 @@ static void log_answer(struct request *request, const struct ldap_question *ques
     }
 }
 
-/* Asks one server after the other until one says yes. HANDLER_ALLOW, HANDLER_NEXT: no, or what else
- * to return. MAY WAIT. */
+/* Asks the servers in order until one accepts the user. HANDLER_ALLOW; HANDLER_NEXT: rejected; or
+ * another result of the phase. MAY WAIT. */
 static enum handler_result ask_servers(struct request *request, const struct credentials *given)
 {
     bool is_one_broken = false;
 
     if (given->password.len ==
-        0) { /* with an empty one a server lets in anybody (RFC 4513, 5.1.2) */
+        0) { /* a bind with an empty password succeeds for anybody (RFC 4513, 5.1.2) */
         log_error(&request->log, 0, "user \"%.*s\" gave an empty password", STR_ARG(given->user));
         return HANDLER_NEXT;
     }
@@ -139,10 +140,10 @@ static bool auth_ldap_is_active(const struct http_location *location)
 
 /* ---- ldap_server ---- */
 
-/* A block that is being read. */
+/* A block while it is read. */
 struct reading {
     struct conf_scope *scope;
-    const struct conf_node *node; /* the line */
+    const struct conf_node *node; /* the current directive */
     struct ldap_server *server;
 };
 
@@ -157,7 +158,7 @@ static const char *auth_ldap_keep(const struct reading *reading, struct str text
     return arena_cstr(reading->scope->conf->arena, text);
 }
 
-/* Is a scope said, between the second and the third question mark? */
+/* Does the URL have a scope, between the second and the third question mark? */
 static bool has_scope(struct str url)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -166,7 +167,7 @@ static bool has_scope(struct str url)
     return url.data != NULL && str_cut(&url, '?').len != 0;
 }
 
-/* "ldap://host/base?attribute?scope?(filter)" (RFC 4516); without a scope it is `sub`. */
+/* Parses "ldap://host/base?attribute?scope?(filter)" (RFC 4516); the default scope is `sub`. */
 static bool read_url(struct reading *reading)
 {
     struct ldap_server *server = reading->server;
@@ -289,7 +290,7 @@ static bool auth_ldap_read_line(struct reading *reading)
                       "unknown line \"%.*s\" in \"ldap_server\"", STR_ARG(name));
 }
 
-/* The servers of this reading: struct ldap_server *. */
+/* The servers of this configuration: struct ldap_server *. */
 static struct vec *servers_of(struct conf *conf)
 {
     return conf_state(conf, "ldap_server", sizeof(struct vec));
@@ -340,7 +341,7 @@ static bool server_apply(struct conf_scope *scope, const struct directive *row,
             conf_error(conf, node, "ldap_server \"%.*s\" has no \"url\"", STR_ARG(server->name)));
 }
 
-/* The servers of this place by their names. */
+/* Resolves the names of the servers of this location. */
 static bool ldap_finish(struct conf_scope *scope, void *arg)
 {
     struct ldap_settings *settings = arg;

@@ -1,4 +1,4 @@
-/* ngx_http_modsecurity_module: requests and responses that rules of libmodsecurity look at. */
+/* ngx_http_modsecurity_module: checks requests and responses with rules of libmodsecurity. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
 #include "server/module.h"
 
 struct modsecurity_settings {
-    struct rule_set *rules; /* of this block, or those of the outer one; NULL = none */
-    struct rule_set *outer; /* what they are added to; NULL = none */
-    struct template *id;    /* modsecurity_transaction_id; NULL: the engine makes one */
-    bool is_own;            /* rules were made for this block */
+    struct rule_set *rules; /* of this block, or inherited; NULL = none */
+    struct rule_set *outer; /* rules of the outer block; NULL = none */
+    struct template *id;    /* modsecurity_transaction_id; NULL: the engine generates one */
+    bool is_own;            /* this block has rules of its own */
     bool is_on;             /* modsecurity */
     bool uses_error_log;    /* modsecurity_use_error_log */
 };
@@ -35,8 +35,8 @@ static enum handler_result modsecurity_refuse(struct request *request,
     return request_fail(request, verdict->status);
 }
 
-/* Phase 1, once for a client's request, with the rules of the first location that has it looked at.
- * MAY WAIT. */
+/* Phase 1, once per client request, with the rules of the first location where they are on. MAY
+ * WAIT. */
 static enum handler_result look_at_head(struct request *request)
 {
     const struct modsecurity_settings *settings = modsecurity_settings_at(request->location);
@@ -61,7 +61,7 @@ static bool modsecurity_is_over(const struct inspection *inspection)
     return inspection == NULL || inspection->is_refused || inspection->has_failed;
 }
 
-/* Phase 2, once; the body is read before it. MAY WAIT. */
+/* Phase 2, once; the body is read first. MAY WAIT. */
 static enum handler_result look_at_body(struct request *request)
 {
     struct inspection *inspection = inspection_of(request);
@@ -81,13 +81,13 @@ static enum handler_result look_at_body(struct request *request)
 
 /* ---- responses ---- */
 
-/* Of a response whose body is looked at; in the request's arena. */
+/* A response whose body is checked; in the request's arena. */
 struct hold {
     struct body_filter filter;
     struct inspection *inspection;
-    struct buf body; /* so far; goes with the request */
-    uint64_t limit;  /* bytes; more of the body passes unseen, where the rules do not forbid it */
-    bool is_open;    /* the rules have nothing against it */
+    struct buf body; /* held so far; freed with the request */
+    uint64_t limit;  /* bytes; the body beyond it is not checked, unless the rules reject that */
+    bool is_open;    /* the body has passed the check */
 };
 
 static void hold_free(void *arg)
@@ -97,7 +97,7 @@ static void hold_free(void *arg)
     buf_free(&hold->body);
 }
 
-/* Phase 4. MAY WAIT. False: the response is withdrawn. */
+/* Phase 4. MAY WAIT. False: the response is replaced. */
 static bool look_at_response_body(struct hold *hold, struct request *request)
 {
     struct verdict verdict;
@@ -109,7 +109,7 @@ static bool look_at_response_body(struct hold *hold, struct request *request)
     return response_withdraw(request, verdict.status, verdict.location);
 }
 
-/* Holds all, up to the limit, until the rules have seen it. */
+/* Holds the body, up to the limit, until the rules have checked it. */
 static bool hold_send(struct body_filter *filter, struct request *request,
                       const struct body_piece *piece, bool is_last)
 {
@@ -141,7 +141,7 @@ static bool hold_send(struct body_filter *filter, struct request *request,
     return body_filter_next(filter, request, hold->body.len == 0 ? NULL : &whole, is_last);
 }
 
-/* Is there a body that the rules want to see? */
+/* Holds the body of the response if the rules apply to it. */
 static void hold_body(struct inspection *inspection)
 {
     struct request *request = inspection->request;
@@ -159,13 +159,13 @@ static void hold_body(struct inspection *inspection)
     hold->inspection = inspection;
     hold->limit = limit;
     arena_on_free(&request->arena, hold_free, hold);
-    response->range.is_allowed = false; /* a part of it would not show what the rules look for */
+    response->range.is_allowed = false; /* the rules need the whole body, not a range */
     response_needs_memory(request);
     response_append_filter(request, &hold->filter);
     response_hold(request);
 }
 
-/* Phase 3, once, and whether there will be a phase 4. */
+/* Phase 3, once; decides whether there will be a phase 4. */
 static void look_at_response(struct request *request)
 {
     struct inspection *inspection = inspection_of(request);
@@ -190,7 +190,7 @@ static enum handler_result write_logs(struct request *request)
     struct inspection *inspection = inspection_of(request);
 
     if (inspection != NULL) {
-        connection_push(request->connection); /* rules of the phase of logs run */
+        connection_push(request->connection); /* rules of the logging phase run */
         inspection_log(inspection);
     }
     return HANDLER_NEXT;
@@ -198,7 +198,7 @@ static enum handler_result write_logs(struct request *request)
 
 /* ---- directives ---- */
 
-/* What libmodsecurity says is wrong, in one line. */
+/* Reports libmodsecurity's message as a configuration error, in one line. */
 static bool rules_error(struct conf_scope *scope, const struct conf_node *node, const char *error)
 {
     char *text = arena_cstr(scope->conf->arena, error == NULL || error[0] == '\0'
@@ -219,7 +219,7 @@ static bool rules_error(struct conf_scope *scope, const struct conf_node *node, 
     return conf_error(scope->conf, node, "\"%.*s\" directive %s", STR_ARG(node->args[0]), text);
 }
 
-/* The block's own set, made at its first row. NULL after conf_error. */
+/* The block's own set, made at its first directive. NULL after conf_error. */
 static struct rule_set *own_rules(struct conf_scope *scope, const struct conf_node *node,
                                   struct modsecurity_settings *settings)
 {
@@ -265,7 +265,7 @@ static bool rules_remote_apply(struct conf_scope *scope, const struct directive 
                       "network, use \"modsecurity_rules_file\"");
 }
 
-/* The block's own rules stand before those of the outer one. */
+/* The block's own rules precede those of the outer block. */
 static bool settings_finish(struct conf_scope *scope, void *data)
 {
     struct modsecurity_settings *settings = data;

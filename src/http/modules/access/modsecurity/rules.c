@@ -1,4 +1,4 @@
-/* Sets of rules: compiled once, in the master, and asked by all workers. */
+/* Rule sets: compiled once, in the master, and used by all workers. */
 #include "http/modules/access/modsecurity/rules.h"
 
 #include <stdlib.h>
@@ -9,11 +9,10 @@
 #include "base/text.h"
 #include "fiber/fiber.h"
 
-/*
- * What libmodsecurity's C face does not tell, whether bodies of responses are looked at, of which
- * types and up to which length, is found by trying: a rule of our own stands before those of the
- * set. Trying has no effects: the engine ends a phase with the first rule that denies.
- */
+/* The C interface of libmodsecurity does not provide whether bodies of responses are checked, of
+ * which types and up to which length. This is found by a test: a rule of our own precedes those of
+ * the set. The test has no side effects: the engine ends a phase with the first rule that
+ * denies. */
 #define PROBE_STATUS 599
 static const char probe_rules[] = "SecRuleEngine On\n"
                                   "SecAuditEngine Off\n"
@@ -82,7 +81,7 @@ bool rule_set_merge(struct rule_set *set, const struct rule_set *outer, const ch
     return msc_rules_merge(set->rules, outer->rules, error) >= 0;
 }
 
-/* ---- what is found by trying ---- */
+/* ---- tests of a rule set ---- */
 
 bool rule_set_finish(struct rule_set *set, struct arena *arena, const char **error)
 {
@@ -91,14 +90,14 @@ bool rule_set_finish(struct rule_set *set, struct arena *arena, const char **err
            msc_rules_merge(set->probe, set->rules, error) >= 0;
 }
 
-/* A question about a type, and the answer. */
+/* A test for a type, and its result. */
 struct type_question {
     RulesSet *probe;
     const char *type; /* NUL-terminated */
     uint64_t limit;
 };
 
-/* Is it a body that the rules of phase 4 look at? */
+/* Do the rules of phase 4 run for this body? */
 static bool reaches_rules(Transaction *transaction)
 {
     ModSecurityIntervention verdict = {.status = 200};

@@ -1,4 +1,4 @@
-/* Phases of the engine: what it is given, where it runs, and what comes of it. */
+/* Runs the phases of the engine: their input, their thread, and their results. */
 #include "http/modules/access/modsecurity/transaction.h"
 
 #include <stdlib.h>
@@ -12,8 +12,7 @@
 #include "http/routing/response_settings.h"
 #include "server/generation.h"
 
-/* Regular expressions over a body may take milliseconds, so the engine works on threads of its own.
- */
+/* Regular expressions over a body may take milliseconds, so the engine runs on separate threads. */
 static struct offload_shares rules_shares;
 static const struct offload_pool rules_pool = {.name = STR_INIT("modsecurity"),
                                                .waiting = "requests wait for the rules",
@@ -33,7 +32,7 @@ struct inspection *inspection_of(struct request *request)
     return kept == NULL ? NULL : *kept;
 }
 
-/* ---- what the engine wants logged ---- */
+/* ---- log lines of the engine ---- */
 
 /* Called by the engine, on any thread. */
 static void take_note(void *data, const void *text)
@@ -59,7 +58,7 @@ void inspection_take_notes(void)
     }
 }
 
-/* Hands the lines to the error log, or lets them go. */
+/* Writes the lines to the error log, or discards them. */
 static void give_notes(struct inspection *inspection, bool is_logged)
 {
     struct note *note = inspection->notes;
@@ -83,7 +82,7 @@ static void give_notes(struct inspection *inspection, bool is_logged)
     inspection->notes_count = 0;
 }
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 static void free_texts(ModSecurityIntervention *verdict)
 {
@@ -162,9 +161,9 @@ struct inspection *inspection_new(struct request *request, struct rule_set *set,
     return inspection;
 }
 
-/* ---- what a phase came to ---- */
+/* ---- results of a phase ---- */
 
-/* At the end of a phase, where it ran. */
+/* Gets the result at the end of a phase, on its thread. */
 static void take_verdict(struct inspection *inspection)
 {
     if (msc_intervention(inspection->transaction, &inspection->verdict) == 0) {
@@ -176,7 +175,7 @@ static void take_verdict(struct inspection *inspection)
     }
 }
 
-/* The engine has not answered: nothing passes that it has not seen. */
+/* The engine could not run: the request is rejected, because it was not checked. */
 static bool modsecurity_transaction_fail(struct inspection *inspection, unsigned status,
                                          struct verdict *verdict)
 {
@@ -185,7 +184,7 @@ static bool modsecurity_transaction_fail(struct inspection *inspection, unsigned
     return false;
 }
 
-/* What the rules have said. True: nothing against it. */
+/* Evaluates the verdict of the rules. True: nothing was rejected. */
 static bool modsecurity_transaction_judge(struct inspection *inspection, struct verdict *verdict)
 {
     struct request *request = inspection->request;
@@ -234,7 +233,7 @@ static void add_request_field(Transaction *transaction, struct str name, struct 
                              (const unsigned char *) (value.len == 0 ? "" : value.data), value.len);
 }
 
-/* On a thread: makes the transaction, too. */
+/* On a thread: makes the transaction and runs phase 1. */
 static void head_phase(void *arg)
 {
     struct inspection *inspection = arg;
@@ -273,7 +272,7 @@ bool inspect_head(struct inspection *inspection, struct verdict *verdict)
     return run_offloaded(inspection, head_phase, verdict);
 }
 
-/* False: the file cannot be read. What is beyond the engine's limit is not read. */
+/* False: the file cannot be read. Bytes beyond the engine's limit are not read. */
 static bool add_body_file(Transaction *transaction, const struct request_body *body)
 {
     unsigned char *room = malloc(READ_SIZE);
@@ -306,7 +305,7 @@ static void body_phase(void *arg)
         msc_append_request_body(transaction, (const unsigned char *) body->bytes.data,
                                 body->bytes.len);
     }
-    take_verdict(inspection); /* of a body that is too long */
+    take_verdict(inspection); /* a body that is too long may be rejected */
     if (inspection->verdict.disruptive == 0 && !inspection->has_failed) {
         msc_process_request_body(transaction);
         take_verdict(inspection);
@@ -334,7 +333,7 @@ static void add_response_field(Transaction *transaction, struct str name, struct
     }
 }
 
-/* What is laid out later, when the head is written. */
+/* Adds fields that are generated only when the header is sent. */
 static void add_described(Transaction *transaction, struct request *request)
 {
     const struct response *response = &request->response;
@@ -390,7 +389,7 @@ static void response_body_phase(void *arg)
         msc_append_response_body(transaction,
                                  (const unsigned char *) inspection->response_body.data,
                                  inspection->response_body.len);
-        take_verdict(inspection); /* of a body that is too long */
+        take_verdict(inspection); /* a body that is too long may be rejected */
     }
     if (inspection->verdict.disruptive == 0) {
         msc_process_response_body(transaction);

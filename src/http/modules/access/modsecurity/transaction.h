@@ -1,5 +1,4 @@
-/* What the rules say of a request and its response: one transaction of the engine, phase by phase.
- */
+/* One transaction of the engine: checks a request and its response, phase by phase. */
 #ifndef HTTP_MODULES_ACCESS_MODSECURITY_TRANSACTION_H
 #define HTTP_MODULES_ACCESS_MODSECURITY_TRANSACTION_H
 
@@ -9,23 +8,23 @@
 #include "http/modules/access/modsecurity/rules.h"
 #include "http/request/request.h"
 
-#define NOTES_MAX 64 /* lines of the engine for one phase that are kept for the error log */
+#define NOTES_MAX 64 /* log lines of the engine that are kept per phase */
 
-/* A line that the engine wants to be logged. */
+/* A log line of the engine. */
 struct note {
     struct note *next;
-    char *text; /* malloc'ed, as the note is */
+    char *text; /* malloc'ed, like the note */
 };
 
-/* Of a client's request, in its arena; made where the rules look at it first. */
+/* The transaction of a client's request, in its arena; made for the first phase. */
 struct inspection {
     struct request *request;
     struct rule_set *set;
-    Transaction
-        *transaction; /* NULL until the first phase; a thread's while the fiber waits for that */
+    Transaction *
+        transaction; /* NULL until the first phase; used by a thread while the fiber waits for it */
 
-    /* Texts for the engine, NUL-terminated, in the request's arena. */
-    const char *id; /* NULL: the engine makes one */
+    /* Strings for the engine, NUL-terminated, in the request's arena. */
+    const char *id; /* NULL: the engine generates one */
     const char *client;
     const char *server;
     const char *uri;
@@ -34,39 +33,37 @@ struct inspection {
     uint16_t client_port;
     uint16_t server_port;
 
-    struct str response_body; /* for phase 4: what is held of it */
+    struct str response_body; /* for phase 4: the held body */
 
-    /* What a phase came to. */
-    ModSecurityIntervention verdict; /* its texts are malloc'ed */
+    /* The result of a phase. */
+    ModSecurityIntervention verdict; /* its strings are malloc'ed */
     struct note *notes;              /* in order */
-    struct note **notes_end;         /* where the next one goes */
-    unsigned notes_count;            /* of this phase, those that were lost included */
+    struct note **notes_end;         /* where to append the next one */
+    unsigned notes_count;            /* of this phase, including discarded ones */
 
     unsigned uses_error_log : 1; /* modsecurity_use_error_log */
-    unsigned is_refused : 1;     /* the rules have spoken: no further phase but the last */
-    unsigned has_failed : 1;     /* the engine could not be asked: the same */
+    unsigned is_refused : 1;     /* rejected: only the logging phase follows */
+    unsigned has_failed : 1;     /* the engine failed: likewise */
     unsigned has_seen_body : 1;
     unsigned has_seen_response : 1;
     unsigned has_seen_response_body : 1;
 };
 
-/* The request's own, or NULL. A subrequest has none. */
+/* That of the request, or NULL. A subrequest has none. */
 struct inspection *inspection_of(struct request *request);
 
 /* Makes it. `id` as in struct inspection. */
 struct inspection *inspection_new(struct request *request, struct rule_set *set, const char *id);
 
-/*
- * Phases 1, 2, 3 and 4. True: nothing against it. False: `status` and `location` (empty = none) are
- * the answer; the reason was logged. 1, 2 and 4 run on a thread: they MAY WAIT. A fiber that was
- * cancelled gets status 499.
- */
+/* Phases 1, 2, 3 and 4. True: passed. False: respond with `status` and `location` (empty = none);
+ * the reason was logged. 1, 2 and 4 run on a thread: they MAY WAIT. A fiber that was cancelled gets
+ * status 499. */
 struct verdict {
     unsigned status;
     struct str location;
 };
 bool inspect_head(struct inspection *inspection, struct verdict *verdict);
-/* The body was read. */
+/* Called after the body was read. */
 bool inspect_body(struct inspection *inspection, struct verdict *verdict);
 bool inspect_response_head(struct inspection *inspection, struct verdict *verdict);
 bool inspect_response_body(struct inspection *inspection, struct str body, struct verdict *verdict);
@@ -74,7 +71,7 @@ bool inspect_response_body(struct inspection *inspection, struct str body, struc
 /* Phase 5, the engine's own logs. Never waits. */
 void inspection_log(struct inspection *inspection);
 
-/* Keeps the lines that the engine wants logged; once for a process. */
+/* Installs the callback that collects log lines of the engine; once per process. */
 void inspection_take_notes(void);
 
 #endif

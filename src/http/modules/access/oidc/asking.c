@@ -1,5 +1,4 @@
-/* Questions to a provider, through the location that was generated for it; its metadata and keys.
- */
+/* Requests to a provider, through the location that was generated for it; its metadata and keys. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,14 +7,14 @@
 #include "http/request/body.h"
 #include "http/request/subrequest.h"
 
-/* ---- one question ---- */
+/* ---- one request ---- */
 
 struct asking {
     struct subrequest sub;
     const struct oidc_question *question;
 };
 
-static char question_key; /* its address */
+static char question_key; /* only its address is used */
 
 bool oidc_request_url(struct variable_env *env, const struct variable *variable, struct str *out)
 {
@@ -28,7 +27,7 @@ bool oidc_request_url(struct variable_env *env, const struct variable *variable,
     return true;
 }
 
-/* The provider gets what the question has, and nothing of the client. */
+/* The provider gets only the data of the question, and nothing of the client. */
 static void prepare(struct subrequest *sub)
 {
     const struct oidc_question *question = container_of(sub, struct asking, sub)->question;
@@ -59,7 +58,7 @@ static struct request_body *make_body(struct request *request, struct str text)
     return body;
 }
 
-/* MAY WAIT. An answer counts also where the client has left and the request continues all the same
+/* MAY WAIT. The answer is used even if the client has left and the request continues
  * (abort_watcher). */
 static enum handler_result run(struct request *request, struct asking *asking)
 {
@@ -120,8 +119,8 @@ void oidc_metadata_release(void *arg)
     }
 }
 
-/* A URL that may be asked: with TLS where the issuer has TLS, without bytes that would end a line
- * or a word. */
+/* A URL of the metadata that may be requested: with TLS if the issuer has TLS, and without bytes
+ * that would end a line or an argument. */
 static struct str url_of(struct oidc_metadata *metadata, const struct oidc_provider *provider,
                          const json_t *object, const char *name)
 {
@@ -214,7 +213,7 @@ static void read_keys(void *arg)
     }
 }
 
-/* Both questions. False: the client is gone; *out NULL: it failed. MAY WAIT. */
+/* Requests metadata and keys. False: the client is gone; *out NULL: it failed. MAY WAIT. */
 static bool fetch(struct request *request, const struct oidc_provider *provider,
                   struct oidc_metadata **out)
 {
@@ -250,7 +249,7 @@ static bool fetch(struct request *request, const struct oidc_provider *provider,
     return is_there;
 }
 
-/* MAY WAIT. HANDLER_NEXT: look again. */
+/* MAY WAIT. HANDLER_NEXT: check again. */
 static enum handler_result renew(struct request *request, struct oidc_provider *provider)
 {
     struct oidc_metadata *newer = NULL;

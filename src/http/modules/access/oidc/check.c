@@ -1,14 +1,14 @@
-/* The access phase: has this browser a session, and are its tokens still good? */
+/* The access phase: does this browser have a session, and are its tokens still valid? */
 #include "base/clock.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/request/engine.h"
 #include "http/request/wire.h"
 
-#define RENEWAL_MS 10000 /* one request renews a session's tokens, and has so long for it */
+#define RENEWAL_MS 10000 /* one request renews a session's tokens, and has this long for it */
 
 struct oidc_session *oidc_session_of(struct request *request)
 {
-    static char session_key; /* its address */
+    static char session_key; /* only its address is used */
     struct oidc_session *session =
         request_data(request->main, &session_key, sizeof(struct oidc_session));
 
@@ -20,8 +20,8 @@ struct vec *oidc_providers(struct conf *conf)
     return conf_state(conf, "oidc_provider", sizeof(struct vec));
 }
 
-/* Is this request for a URI of the provider's block, which may be absolute, and have arguments of
- * its own? */
+/* Is this request for this URI of the provider's block, which may be absolute and have
+ * arguments? */
 static bool is_at(const struct request *request, struct str uri)
 {
     struct str path = uri;
@@ -49,8 +49,8 @@ static bool is_fresh(const json_t *record)
            jose_time(record, "expires", &expires) != 1 || clock_now.seconds < expires;
 }
 
-/* A client may leave while its tokens are renewed: a refresh token counts once, so the answer is
- * awaited all the same. */
+/* The renewal is completed even if the client leaves meanwhile, because a refresh token is valid
+ * only once. */
 struct renewal {
     struct abort_watcher watcher;
     bool has_left;
@@ -62,14 +62,14 @@ static bool renewal_goes_on(struct abort_watcher *watcher)
     return true;
 }
 
-/* A client that closed its sending side and whose input is not read yet still wants its response.
- */
+/* A client that closed its sending side, and whose remaining input was not read yet, still waits
+ * for its response. */
 static bool client_is_gone(const struct request *request)
 {
     return request->wire->bare == NULL || connection_peer_is_gone(request->connection);
 }
 
-/* MAY WAIT. As oidc_tokens; the client's leaving counts afterwards. */
+/* Like oidc_tokens, but the client's leaving takes effect afterwards. MAY WAIT. */
 static enum handler_result renew_tokens(struct request *request, struct oidc_token_question *asked)
 {
     struct renewal *renewal = arena_new(&request->arena, struct renewal);
@@ -85,8 +85,8 @@ static enum handler_result renew_tokens(struct request *request, struct oidc_tok
     return result;
 }
 
-/* The record takes the place of the former one, unless a logout has come meanwhile, at any node;
- * NULL: the session is over. MAY WAIT. */
+/* Replaces the stored record, unless the session was logged out meanwhile, on any node; NULL: ends
+ * the session. MAY WAIT. */
 static void keep_renewed(struct request *request, struct oidc_provider *provider,
                          struct oidc_session *session, json_t *record)
 {
@@ -100,11 +100,9 @@ static void keep_renewed(struct request *request, struct oidc_provider *provider
     }
 }
 
-/*
- * One request of one worker asks for new tokens; others use the old ones meanwhile, and so do all
- * where the provider cannot be reached. Where it refuses, the session is over. MAY WAIT.
- * HANDLER_NEXT: record NULL: over.
- */
+/* One request of one worker renews the tokens; others use the old ones meanwhile, and so do all if
+ * the provider cannot be reached. If the provider rejects the refresh token, the session ends. MAY
+ * WAIT. HANDLER_NEXT: session->record is set, or NULL after the end. */
 static enum handler_result renew(struct request *request, struct oidc_provider *provider,
                                  struct oidc_session *session)
 {

@@ -1,18 +1,18 @@
-/* The configuration that blocks of providers stand for: how they are asked, and where sessions are.
- */
+/* Generates configuration for oidc_provider blocks: locations for requests to the provider, and
+ * zones for sessions. */
 #include "base/buf.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/routing/hooks.h"
 #include "shared/tls/client.h"
 
-#define GENERATED "oidc_provider" /* the name of the file, in messages */
+#define GENERATED "oidc_provider" /* file name in messages */
 
 bool oidc_is_generated(const struct conf_node *node)
 {
     return node->file != NULL && str_is(node->file->name, GENERATED);
 }
 
-/* The value of a line of a block; empty: there is none. */
+/* The value of a directive in a block; empty: it is absent. */
 static struct str line_of(const struct conf_node *block, const char *name)
 {
     for (const struct conf_node *line = block->children; line != NULL; line = line->next) {
@@ -23,8 +23,8 @@ static struct str line_of(const struct conf_node *block, const char *name)
     return STR_NONE;
 }
 
-/* A location that nothing but a subrequest finds. What the blocks around it say of proxied requests
- * does not hold there. */
+/* Writes a location that only a subrequest reaches. Proxy directives of the blocks around it do not
+ * apply there. */
 static void put_location(struct buf *out, const struct conf_node *block)
 {
     struct str trusted = line_of(block, "ssl_trusted_certificate");
@@ -91,7 +91,7 @@ static void generate(struct conf *conf, struct conf_node *http)
     for (struct conf_node *node = http->children; node != NULL; node = node->next) {
         if (!node->is_block || node->count != 2 || !str_is(node->args[0], "oidc_provider") ||
             has_odd_name(node)) {
-            continue; /* that is an error, which its row reports */
+            continue; /* an error, which its row reports */
         }
         put_location(&locations, node);
         if (line_of(node, "session_store").len == 0) {

@@ -1,13 +1,13 @@
-/* A login (OpenID Connect Core, 3.1): the browser is sent to the provider, and comes back with a
- * code. */
+/* A login (OpenID Connect Core, 3.1): the browser is redirected to the provider, and comes back
+ * with a code. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/variables/variables.h"
 
-#define COOKIES_MAX 8 /* of logins; the browser drops older ones */
-#define DROPS_MAX 32  /* of them by one response; the next ones drop more */
+#define COOKIES_MAX 8 /* most login cookies of a browser; older ones are deleted */
+#define DROPS_MAX 32  /* most cookies that one response deletes; later responses delete more */
 
 static struct str login_cookie_name(struct request *request, const struct oidc_provider *provider,
                                     struct str id)
@@ -17,7 +17,7 @@ static struct str login_cookie_name(struct request *request, const struct oidc_p
     return arena_join(&request->arena, parts, 3);
 }
 
-/* ---- to the provider ---- */
+/* ---- redirect to the provider ---- */
 
 struct str oidc_escape(struct request *request, struct str text)
 {
@@ -37,11 +37,10 @@ struct str oidc_absolute(struct request *request, struct str uri)
     return arena_join(&request->arena, parts, 5);
 }
 
-/*
- * Asks a page for it, and not the user (Fetch Metadata: an image, a script, fetch())? Its login
- * would lead nowhere: browsers do not follow the redirect for scripts, nobody sees the form, and
- * its cookie could take the place of that of a page that the browser asks for at the same time.
- */
+/* Was this request made by a page rather than by the user (Fetch Metadata: an image, a script,
+ * fetch())? A login would not work: browsers do not follow the redirect for scripts, the form is
+ * not visible, and its cookie could replace that of a page that the browser requests at the same
+ * time. */
 static bool is_part_of_page(const struct request *request)
 {
     const struct field *mode = fields_find(&request->headers, STR("Sec-Fetch-Mode"));
@@ -49,8 +48,8 @@ static bool is_part_of_page(const struct request *request)
     return mode != NULL && !str_is(mode->value, "navigate");
 }
 
-/* Has it a name that this server may have given? Others that are sent may hold anything: a name
- * goes to responses, and to the provider. */
+/* Is it a name that this server may have generated? Other cookies may contain anything, and the
+ * name becomes part of responses and of requests to the provider. */
 static bool has_login_name(const struct request_cookie *cookie, struct str prefix)
 {
     struct str id = str_skip(cookie->name, prefix.len);
@@ -74,8 +73,8 @@ static bool is_login_value(struct str value)
     return is_one;
 }
 
-/* The newest cookie of a login that the browser has. False: none. The oldest go where there are too
- * many. */
+/* Finds the newest login cookie of the browser. False: none. The oldest are deleted if there are
+ * too many. */
 static bool find_cookie(struct request *request, const struct oidc_provider *provider,
                         struct oidc_login *login)
 {
@@ -144,7 +143,8 @@ static struct str scopes_of(struct request *request, const struct oidc_provider 
     return text;
 }
 
-/* Where the browser is sent afterwards: what it asks for now, if that can be asked for again. */
+/* Where the browser is redirected after the login: the current URI, if it can be requested
+ * again. */
 static struct str return_uri(struct request *request)
 {
     struct str uri = request_origin_form(request);
@@ -153,8 +153,8 @@ static struct str return_uri(struct request *request)
     return is_safe && uri.len <= OIDC_URI_MAX ? uri : STR("/");
 }
 
-/* The page can see by the status that the session is over. Browsers do not know the scheme, so they
- * ask for no password. */
+/* The page can see from the status that the session has ended. Browsers do not know the scheme, so
+ * they do not prompt for a password. */
 static enum handler_result refuse_part(struct request *request,
                                        const struct oidc_provider *provider)
 {
@@ -182,7 +182,7 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
         return request_fail(request, 502);
     }
     if (request->head.host.len == 0 && str_starts(provider->redirect_uri, STR("/"))) {
-        return request_fail(request, 400); /* of HTTP/1.0: nobody could find the way back */
+        return request_fail(request, 400); /* of HTTP/1.0: there would be no URI to come back to */
     }
     struct oidc_login login = {
         .state = {.time = clock_now.seconds},
@@ -217,7 +217,7 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
                              arena_join(&request->arena, parts, sizeof(parts) / sizeof(*parts)));
 }
 
-/* ---- and back ---- */
+/* ---- the way back ---- */
 
 static struct str argument_of(struct request *request, struct str name)
 {
@@ -235,7 +235,7 @@ static enum handler_result refuse(struct request *request, const struct oidc_pro
     return request_fail(request, 403);
 }
 
-/* RFC 9207: was it this provider that sent the browser back? */
+/* RFC 9207: did this provider send the browser back? */
 static bool is_from_provider(struct request *request, const struct oidc_provider *provider,
                              const struct oidc_metadata *metadata)
 {
@@ -277,7 +277,7 @@ static enum handler_result begin_session(struct request *request, struct oidc_pr
     return response_redirect(request, 302, oidc_local_uri(uri));
 }
 
-/* False: this server has not made it for this browser, or too long ago. */
+/* False: not made by this server for this browser, or too old. */
 static bool open_state(struct request *request, const struct oidc_provider *provider,
                        struct oidc_login *login)
 {

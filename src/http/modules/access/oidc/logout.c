@@ -4,7 +4,7 @@
 #include "http/modules/access/oidc/oidc.h"
 #include "http/variables/variables.h"
 
-/* Each provider has names of its own: a store may be that of several. */
+/* The key includes the provider, because several may share a store. */
 static struct str sid_key(struct request *request, const struct oidc_provider *provider,
                           struct str sid)
 {
@@ -29,7 +29,7 @@ static void no_store(struct request *request)
                      STR("no-store"));
 }
 
-/* Where the provider ends its own session, and sends the browser back to post_logout_uri. */
+/* The URI where the provider ends its own session, and redirects the browser to post_logout_uri. */
 static struct str provider_logout(struct request *request, const struct oidc_provider *provider,
                                   const struct oidc_metadata *metadata, const json_t *record)
 {
@@ -70,7 +70,7 @@ enum handler_result oidc_logout(struct request *request, struct oidc_provider *p
     return response_redirect(request, 302, target);
 }
 
-/* The provider has its page load this URI: the session of its `sid` ends, or that of the cookie. */
+/* The provider's page loads this URI: ends the session with its `sid`, or that of the cookie. */
 enum handler_result oidc_frontchannel(struct request *request, struct oidc_provider *provider)
 {
     struct oidc_session session = {.record = NULL};
@@ -83,7 +83,7 @@ enum handler_result oidc_frontchannel(struct request *request, struct oidc_provi
         issuer = percent_decode(&request->arena, issuer);
         key = sid_key(request, provider, percent_decode(&request->arena, sid));
         if (str_equal(issuer, provider->issuer)) {
-            oidc_store_refresh(provider, key); /* another node may have a later session */
+            oidc_store_refresh(provider, key); /* another node may have a newer session */
         }
         if (str_equal(issuer, provider->issuer) &&
             oidc_store_get(request, provider, key, &session.key)) {

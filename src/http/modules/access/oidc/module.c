@@ -20,8 +20,9 @@ static struct oidc_provider *find_provider(struct conf *conf, struct str name)
     return NULL;
 }
 
-/* The same in all workers, after a reload, and on other nodes, so that a login may end elsewhere
- * than it began; without a client's secret in this process and its workers only. */
+/* Derives a secret that is the same in all workers, after a reload, and on other nodes, so that a
+ * login may end on another one than it began; without client_secret it is valid only in this
+ * process and its workers. */
 static void make_secret(struct conf *conf, struct oidc_provider *provider)
 {
     static unsigned char own[OIDC_RANDOM];
@@ -138,7 +139,7 @@ static const struct directive_table provider_table = {
 
 /* ---- auth_oidc ---- */
 
-/* A name that a line has without variables: it is looked up when all is read. */
+/* A constant provider name in a directive: resolved after the configuration was read. */
 struct used_name {
     struct str name;
     const struct conf_node *node;

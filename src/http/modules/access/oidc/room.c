@@ -1,10 +1,11 @@
-/* Room in a store that is full: a login does not fail because of those before it. */
+/* Makes space in a store that is full, so that a login does not fail because of earlier ones. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "http/modules/access/oidc/oidc.h"
+/* A 16th of the sessions is removed at once, so that all of them are scanned rarely. */
 
-#define SHARE 16 /* the 16th part goes at a time, so that a look at all of them is rare */
+#define SHARE 16
 #define LINE_EVERY_MS 60000
 
 struct old_pair {
@@ -17,7 +18,7 @@ struct old_pairs {
     struct vec list; /* struct old_pair */
 };
 
-/* A zone may have pairs of others, too. */
+/* A zone may have pairs of other modules as well. */
 static bool is_of_session(struct str key)
 {
     return str_starts(key, STR("session:")) || str_starts(key, STR("sid:"));
@@ -33,7 +34,7 @@ static void see(const struct keyval_pair *pair, void *arg)
     }
 }
 
-/* All have the same time to live: those that expire first are the oldest. */
+/* All have the same lifetime: those that expire first are the oldest. */
 static int compare(const void *left, const void *right)
 {
     uint64_t a = ((const struct old_pair *) left)->expires_ms;

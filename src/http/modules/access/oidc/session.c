@@ -1,4 +1,4 @@
-/* Sessions: what a cookie leads to in the store. */
+/* Sessions: the stored records that cookies refer to. */
 #include <stdlib.h>
 
 #include "base/checksum.h"
@@ -14,7 +14,7 @@ struct str oidc_random(struct arena *arena)
     return base64_encode(arena, (struct str){(char *) bytes, sizeof(bytes)}, true);
 }
 
-/* Who can read the store does not learn the cookies. */
+/* Digests, so that access to the store does not reveal the cookies. */
 struct str oidc_store_key(struct arena *arena, const char *kind, struct str text)
 {
     unsigned char digest[32];
@@ -26,9 +26,9 @@ struct str oidc_store_key(struct arena *arena, const char *kind, struct str text
 
 /* ---- the store ---- */
 
-#define ROUNDS_MAX 4 /* of sessions that go for one that comes */
+#define ROUNDS_MAX 4 /* how often sessions are removed to store one */
 
-/* Where the store is full its oldest sessions go. */
+/* If the store is full, removes the oldest sessions. */
 static enum keyval_result put(struct oidc_provider *provider, const struct vec *changes,
                               bool is_new)
 {
@@ -54,7 +54,7 @@ static enum keyval_result change(struct oidc_provider *provider, const struct ke
     return result;
 }
 
-/* may_make: also where the key is not there. */
+/* may_make: also if the key does not exist. */
 static enum keyval_result store(struct oidc_provider *provider, struct str key, struct str value,
                                 uint64_t ms, bool may_make)
 {
@@ -121,7 +121,7 @@ bool oidc_store_get(struct request *request, const struct oidc_provider *provide
     if (keyval_find(provider->store->store, key, &request->arena, out)) {
         return true;
     }
-    /* The browser may have come here before the change did. */
+    /* The browser may have arrived before the change of another node. */
     return oidc_store_refresh(provider, key) &&
            keyval_find(provider->store->store, key, &request->arena, out);
 }
@@ -205,8 +205,8 @@ json_t *oidc_object(struct request *request, struct str text)
     return reading.object;
 }
 
-/* A store may have sessions of several providers, and those of an issuer that the block had before
- * a reload. */
+/* A store may have sessions of several providers, and those of another issuer that the block had
+ * before a reload. */
 static bool is_of_provider(const json_t *record, const struct oidc_provider *provider)
 {
     struct str issuer = jose_string(json_object_get(record, "claims"), "iss");

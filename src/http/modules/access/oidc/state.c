@@ -1,10 +1,8 @@
-/*
- * What a login is about is in `state`, encrypted: nothing is stored for browsers that never come
- * back. It is bound to a cookie of the browser, from which nonce and PKCE's verifier follow, too.
- * The cookie's name ends with the digits with which the state begins: tabs that begin without a
- * cookie at the same time get one each, and none takes the place of another. Later ones share what
- * there is.
- */
+/* The data of a login are in `state`, encrypted: nothing is stored for browsers that never come
+ * back. It is bound to a cookie of the browser, from which nonce and PKCE verifier are derived as
+ * well. The cookie's name ends with the digits with which the state begins, so that tabs that start
+ * a login at the same time get different cookies, and none replaces another. Later logins use an
+ * existing cookie. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -59,7 +57,7 @@ struct str oidc_derive(struct arena *arena, const struct oidc_provider *provider
     return base64_encode(arena, (struct str){(char *) digest, sizeof(digest)}, true);
 }
 
-/* Only a path of this server: "//host" would lead elsewhere. */
+/* Only a path of this server: "//host" would lead to another one. */
 struct str oidc_local_uri(struct str uri)
 {
     bool is_local = uri.len != 0 && uri.data[0] == '/' &&

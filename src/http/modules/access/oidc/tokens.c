@@ -4,15 +4,15 @@
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
 
-/* One answer of the token endpoint, and what it is judged by. */
+/* A response of the token endpoint, and the data to check it. */
 struct answer_reading {
     struct request *request;
     struct oidc_token_question *asked;
     const json_t *answer;
     const json_t *userinfo; /* or NULL */
-    const char *why;        /* it was refused */
-    bool lacks_key;         /* the reason: it names a key that the provider's set lacks */
-    json_t *claims;         /* a reference of its own */
+    const char *why;        /* why it was rejected; or NULL */
+    bool lacks_key;         /* because it names a key that the provider's set lacks */
+    json_t *claims;         /* a reference */
 };
 
 /* ---- the ID token (3.1.3.7) ---- */
@@ -103,8 +103,8 @@ static void read_id_token(void *arg)
     jose_token_release(check.token);
 }
 
-/* The provider's keys have changed since they were asked for: once more, with those that it has
- * now. False: the client is gone. MAY WAIT. */
+/* The provider's keys may have changed since they were requested: checks again with its current
+ * keys. False: the client is gone. MAY WAIT. */
 static bool read_with_newer_keys(struct answer_reading *reading)
 {
     struct oidc_token_question *asked = reading->asked;
@@ -126,7 +126,7 @@ static bool read_with_newer_keys(struct answer_reading *reading)
 
 /* ---- the record ---- */
 
-/* A token of the answer, or, where the answer has none, of the record that it renews. */
+/* Copies a token of the response or, if it has none, of the record that is renewed. */
 static void copy_member(json_t *record, const struct answer_reading *reading, const char *name)
 {
     json_t *value = json_object_get(reading->answer, name);
@@ -197,9 +197,9 @@ static bool ask_userinfo(struct answer_reading *reading)
     return true;
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
-/* The client says who it is (2.3.1 of RFC 6749). */
+/* Authenticates the client (RFC 6749, 2.3.1). */
 static void authenticate(struct request *request, const struct oidc_provider *provider,
                          const struct oidc_metadata *metadata, struct oidc_question *question)
 {

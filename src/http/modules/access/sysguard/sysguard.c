@@ -1,5 +1,4 @@
-/* ngx_http_sysguard_module (Tengine's): requests are turned away while the system has too much to
- * do. */
+/* ngx_http_sysguard_module (Tengine's): rejects requests while the system is overloaded. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -10,25 +9,26 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* In the order in which they are looked at. */
+/* In the order in which they are checked. */
 enum guard_kind { GUARD_LOAD, GUARD_CPU, GUARD_SWAP, GUARD_FREE, GUARD_RT, GUARD_KINDS };
 
 #define PERIOD_MOST 3600 /* seconds of sysguard_rt, sysguard_cpu */
-#define FILE_ROOM 4096   /* of a text of /proc; what counts stands at its beginning */
+/* Bytes of a /proc file that are read; the relevant ones are at its beginning. */
+#define FILE_ROOM 4096
 
 /* A limit. */
 struct guard {
     bool is_set;
     uint64_t limit;    /* load, rt: thousandths; cpu, swap: percent; free: bytes */
-    uint64_t period_s; /* of cpu, rt */
+    uint64_t period_s; /* for cpu, rt */
     struct str action; /* a URI or "@name"; empty: 503 */
-    struct guard_state
-        *state; /* what this process has seen; of cpu and rt; in the generation's memory */
+    /* For cpu and rt: the measurements of this process; in the generation's memory. */
+    struct guard_state *state;
 };
 
 struct sysguard_settings {
     bool is_on;
-    bool wants_all; /* sysguard_mode and */
+    bool wants_all; /* `sysguard_mode and` */
     unsigned log_level;
     uint64_t interval_s;
     struct guard guards[GUARD_KINDS];
@@ -38,7 +38,7 @@ static struct settings_key sysguard_key;
 
 TYPED_SETTINGS(sysguard_settings_at, struct sysguard_settings, sysguard_key, struct http_location)
 
-/* ---- what a worker knows ---- */
+/* ---- measurements of a worker ---- */
 
 /* Requests that ended within one second. */
 struct second {
@@ -47,17 +47,17 @@ struct second {
     uint64_t sum_ms;
 };
 
-/* Of one limit on cpu or rt. */
+/* The state of one limit on cpu or rt. */
 struct guard_state {
-    struct cpu_time former; /* of a period ago */
-    uint64_t former_ms;     /* when that was; 0 = not yet */
-    uint64_t usage;         /* percent between the last two */
-    struct second *seconds; /* of rt: by time, as many as its period has */
+    struct cpu_time former; /* one period ago */
+    uint64_t former_ms;     /* the time of `former`; 0 = none yet */
+    uint64_t usage;         /* percent, in the last complete period */
+    struct second *seconds; /* for rt: a ring with one entry per second of the period */
 };
 
-/* The system's numbers, read again after an interval. */
+/* System-wide values, read again after an interval. */
 static struct {
-    uint64_t load_at_ms, memory_at_ms; /* when they were read; 0 = not yet */
+    uint64_t load_at_ms, memory_at_ms; /* when they were read; 0 = never */
     uint64_t load;                     /* thousandths */
     struct memory_state memory;
 } seen;
@@ -91,7 +91,7 @@ static const struct memory_state *memory_now(const struct sysguard_settings *set
     return &seen.memory;
 }
 
-/* Percent of the last period that is over. */
+/* CPU usage in percent, in the last complete period. */
 static uint64_t cpu_now(const struct guard *guard)
 {
     struct guard_state *state = guard->state;
@@ -102,7 +102,7 @@ static uint64_t cpu_now(const struct guard *guard)
         !system_read_cpu(system_text("/proc/stat", room, sizeof(room)), &now)) {
         return state->usage;
     }
-    /* Some of the kernel's counters fall at times. */
+    /* some of the kernel's counters may decrease */
     bool is_sound =
         state->former_ms != 0 && now.all > state->former.all && now.busy >= state->former.busy;
     state->usage =
@@ -112,7 +112,7 @@ static uint64_t cpu_now(const struct guard *guard)
     return state->usage;
 }
 
-/* Mean time of the requests of the last period, in milliseconds. */
+/* Mean duration of the requests of the last period, in milliseconds. */
 static uint64_t rt_now(const struct guard *guard)
 {
     const struct guard_state *state = guard->state;
@@ -146,7 +146,7 @@ static enum handler_result note_time(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* ---- a request ---- */
+/* ---- per request ---- */
 
 static void sysguard_say(const struct request *request, const struct sysguard_settings *settings,
                          enum guard_kind kind, uint64_t current)
@@ -218,7 +218,7 @@ static enum handler_result turn_away(struct request *request, const struct guard
                                       : request_redirect(request, uri, args);
 }
 
-/* Once a request: where an action leads to is not looked at. */
+/* Once per request: the target of an action is not checked. */
 static enum handler_result guard_request(struct request *request)
 {
     const struct sysguard_settings *settings = sysguard_settings_at(request->location);
@@ -295,8 +295,7 @@ static bool read_limit(enum guard_kind kind, struct str word, uint64_t *limit)
 
 static const char *const limit_names[] = {"load", "usage", "swapratio", "free", "rt"};
 
-/* Does the word begin with a name that no sysguard line knows? Tengine passes over these:
- * "actoin=/x". */
+/* Does it have an unknown name? Tengine ignores such parameters: "actoin=/x". */
 static bool is_unheard_of(struct str word)
 {
     struct str rest = word;
@@ -369,7 +368,7 @@ static bool cpu_apply(struct conf_scope *scope, const struct directive *row, str
     return read_guard(scope, node, GUARD_CPU, settings);
 }
 
-/* Two limits share a directive: the first word says which. */
+/* Two limits share a directive: the first parameter selects the limit. */
 static bool mem_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {

@@ -1,4 +1,4 @@
-/* What the system tells of its load: see system.h. */
+/* Parses /proc: see system.h. */
 #include "http/modules/access/sysguard/system.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ struct str system_text(const char *path, char *room, size_t size)
     return (struct str){room, n > 0 ? (size_t) n : 0};
 }
 
-/* The next word of a line: what blanks part. */
+/* The next word of a line, separated by spaces. */
 static struct str next_word(struct str *line)
 {
     struct str word = STR_NONE;
@@ -36,7 +36,7 @@ bool system_read_load(struct str loadavg, uint64_t *thousandths)
 /* "cpu  user nice system idle iowait irq softirq steal …": idle and iowait are not busy. */
 bool system_read_cpu(struct str stat, struct cpu_time *out)
 {
-    enum { USED = 8 }; /* what follows is part of user and nice */
+    enum { USED = 8 }; /* the further values are included in user and nice */
     struct str line = str_cut(&stat, '\n');
 
     *out = (struct cpu_time){.busy = 0};
@@ -47,7 +47,7 @@ bool system_read_cpu(struct str stat, struct cpu_time *out)
         uint64_t ticks;
 
         if (!parse_uint(next_word(&line), &ticks)) {
-            return i > 3; /* older kernels say less */
+            return i > 3; /* older kernels have fewer values */
         }
         out->all += ticks;
         out->busy += i == 3 || i == 4 ? 0 : ticks;

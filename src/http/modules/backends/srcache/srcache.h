@@ -32,7 +32,7 @@ struct srcache_settings {
     bool stores_codings; /* also store responses with a Content-Encoding */
 };
 
-/* Most bytes of the body of a stored response, unless srcache_store_max_size is larger. */
+/* Most bytes of the body of a stored response, if srcache_store_max_size is 0. */
 #define SRCACHE_MOST ((uint64_t) 4 * 1024 * 1024)
 
 enum srcache_status { SRCACHE_BYPASS, SRCACHE_HIT, SRCACHE_MISS, SRCACHE_STORE };
