@@ -82,7 +82,7 @@ struct proxy_state {
     struct str method;
     int64_t body_length; /* of the request body that is sent; -1 = none, or unknown */
     bool is_chunked;     /* the request body is sent in chunks */
-    bool says_close;     /* *_set_header sends "Connection: close": no request follows on this one */
+    bool says_close; /* *_set_header sends "Connection: close": no request follows on this one */
 
     /* The response. */
     bool has_status;    /* its status line was read */

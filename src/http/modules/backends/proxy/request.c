@@ -116,8 +116,8 @@ bool proxy_make_request(struct exchange *x)
     at = head_draft_put(at, x, &draft);
     at = STR_PUT(at, "\r\n");
     x->head = str_from(start, at);
-    state->says_close = (settings->plan->own & FIELD_BIT(FIELD_CONNECTION)) != 0 &&
-                        head_says_close(x->head);
+    state->says_close =
+        (settings->plan->own & FIELD_BIT(FIELD_CONNECTION)) != 0 && head_says_close(x->head);
     return true;
 }
 
