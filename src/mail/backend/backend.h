@@ -35,7 +35,7 @@ struct mail_backend {
 
 /*
  * Connects the session to the backend that the authentication server selected: MAIL_PASSED_ON, or
- * MAIL_OVER after a failure, which the client got a refusal. MAY WAIT.
+ * MAIL_OVER after a failure, of which a refusal informs the client. MAY WAIT.
  */
 enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place);
 
