@@ -1,4 +1,4 @@
-/* A request's dealings with one key: look up, claim, wait, close. */
+/* A request's access to one key: lookup, claim, wait, close. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -9,8 +9,9 @@
 #include "cache/internal.h"
 
 enum {
-    POLL_FIRST_MS = 10, /* between looks at a claim of another worker; doubled */
-    POLL_LAST_MS = 50,  /* the doubled pause grows up to this */
+    POLL_FIRST_MS =
+        10, /* first interval between checks of another worker's claim; doubled each time */
+    POLL_LAST_MS = 50, /* the longest interval */
     WAITER_LISTS = 64,
     USES_MOST = UINT16_MAX,
 };
@@ -38,7 +39,8 @@ void cache_access_main_hash(const struct cache_access *access, uint8_t *out)
     }
 }
 
-/* Texts of a content that was shown live as long as the request. */
+/* Keeps a content that was given to the request until the request ends, since its strings may be in
+ * use. */
 static void put_away(struct cache_access *access)
 {
     if (access->content != NULL) {
@@ -67,15 +69,16 @@ static enum cache_found freshness(const struct cache_access *access)
     return access->meta.valid_until >= clock_now.seconds ? CACHE_FRESH : CACHE_EXPIRED;
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
-/* What the index said of a key. */
+/* What the index knows about a key. */
 struct known {
-    uint64_t version;       /* stored, or removed; 0 = not known */
-    uint64_t size;          /* 0 = nothing is there */
-    bool is_cold;           /* whether nothing is known to be there */
-    unsigned uses;          /* this one included; 0 = the index has no room for it */
-    unsigned failed_status; /* no backend answered lately; 0 = not known */
+    uint64_t version; /* of the stored response, or of its removal; 0 = unknown */
+    uint64_t size;    /* 0 = nothing is stored */
+    /* The index is not complete: there may be a file that it does not know. */
+    bool is_cold;
+    unsigned uses;          /* including this one; 0 = no memory in the index */
+    unsigned failed_status; /* of a recent failure of all backends; 0 = none */
 };
 
 static struct cache_entry *find_or_add(struct cache_access *access, struct cache_index *index,
@@ -95,7 +98,7 @@ static struct cache_entry *find_or_add(struct cache_access *access, struct cache
     return entry;
 }
 
-/* With the lock released: the file of who gave way. */
+/* Deletes the file of an evicted entry. Called without the lock. */
 static void delete_evicted(const struct cache_access *access, const struct cache_evicted *evicted)
 {
     if (evicted->has_file) {
@@ -107,7 +110,7 @@ static void delete_evicted(const struct cache_access *access, const struct cache
     }
 }
 
-/* The status of a failure that is still remembered; 0 = none. */
+/* The status of a failure that is still cached; 0 = none. */
 static unsigned failure_of(const struct cache_entry *entry)
 {
     if ((entry->flags & (ENTRY_FAILED | ENTRY_TIMED_OUT)) == 0 ||
@@ -117,7 +120,7 @@ static unsigned failure_of(const struct cache_entry *entry)
     return (entry->flags & ENTRY_FAILED) != 0 ? 502 : 504;
 }
 
-/* Counts a use, makes it the newest. */
+/* Counts a use and makes the entry the most recently used. */
 static struct known ask_index(struct cache_access *access, struct cache_entry *hint)
 {
     struct cache_index *index = cache_index_of(access->cache);
@@ -144,7 +147,7 @@ static struct known ask_index(struct cache_access *access, struct cache_entry *h
     return known;
 }
 
-/* The file is not there, or not to be used: the index learns it, unless things have changed. */
+/* The file does not exist, or may not be used: updates the index, unless the entry has changed. */
 static void learn_absence(struct cache_access *access, const struct known *known)
 {
     struct cache_index *index = cache_index_of(access->cache);
@@ -158,7 +161,7 @@ static void learn_absence(struct cache_access *access, const struct known *known
     cache_index_release(index);
 }
 
-/* What the file says is true; the index learns it. True: it is what the index has now. */
+/* The file was read: updates the index by it. True: the content is what the index has now. */
 static bool learn_presence(struct cache_access *access, const struct known *known,
                            const struct cache_content *content)
 {
@@ -188,7 +191,7 @@ static enum cache_found absent(const struct cache_access *access, const struct k
     return known->uses < access->min_uses ? CACHE_SCARCE : CACHE_MISS;
 }
 
-/* By its key alone or by a prefix, since it was stored. */
+/* Was the content purged since it was stored, by its key or by a prefix? */
 static bool was_purged(struct cache_index *index, const struct cache_content *content)
 {
     cache_index_take(index);
@@ -232,7 +235,7 @@ static enum cache_found read_content(struct cache_access *access, const struct k
     return freshness(access);
 }
 
-/* Is it what the index has now, as far as can be known without its lock? */
+/* Is the content what the index has now, as far as can be seen without the lock? */
 static bool is_current(struct cache_content *content, struct cache_index *index)
 {
     if (atomic_load_explicit(&content->entry->version, memory_order_acquire) != content->version) {
@@ -256,7 +259,8 @@ static enum cache_found take_kept(struct cache_access *access, struct cache_cont
     return freshness(access);
 }
 
-/* A fresh content that was used in this second already costs neither lock nor system call. */
+/* A hit on fresh content that was used within this second takes no lock and makes no system
+ * call. */
 static enum cache_found look_up(struct cache_access *access)
 {
     struct cache_index *index = cache_index_of(access->cache);
@@ -382,8 +386,7 @@ void cache_fail(struct cache_access *access, unsigned status, time_t until)
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    /* Another that took the claim over may have stored something since: the failure does not hide
-     * it. */
+    /* If another worker took over the claim and stored a response, the failure must not hide it. */
     if (entry != NULL && entry->version == access->seen_version) {
         entry->flags &= (uint16_t) ~(ENTRY_FAILED | ENTRY_TIMED_OUT);
         entry->flags |= status == 504 ? ENTRY_TIMED_OUT : ENTRY_FAILED;
@@ -392,11 +395,11 @@ void cache_fail(struct cache_access *access, unsigned status, time_t until)
     cache_index_release(index);
 }
 
-/* ---- waiting for another ---- */
+/* ---- waiting for another request ---- */
 
-/* A request of this worker that waits for another's; on the frame of its fiber. */
+/* A request of this worker that waits for another one; on its fiber's stack. */
 struct waiter {
-    struct list node; /* in the order of their coming */
+    struct list node; /* in order of arrival */
     struct cache_access *access;
     struct wait_point point;
 };
@@ -430,7 +433,7 @@ void cache_wake(const struct cache *cache, const uint8_t *hash)
     }
 }
 
-/* The first of those in this worker that wait for the same; NULL = none does. */
+/* The first request of this worker that waits for this key; NULL = none. */
 static struct waiter *first_waiter(const struct cache_access *access)
 {
     list_each(item, waiters_of(access->hash)) {
@@ -443,10 +446,10 @@ static struct waiter *first_waiter(const struct cache_access *access)
     return NULL;
 }
 
-/* A claim as it is now. */
+/* The current state of a claim. */
 struct claim {
-    bool has_changed; /* it ended, or something was stored */
-    int32_t pid;      /* of who holds it */
+    bool has_changed; /* it has ended, or a response was stored */
+    int32_t pid;      /* of the holder */
     uint64_t until_ms;
 };
 
@@ -468,7 +471,7 @@ static struct claim look_at_claim(struct cache_access *access)
     return claim;
 }
 
-/* The worker that fetched it is gone. */
+/* Ends the claim of a process that has died. */
 static void end_claim_of_dead(struct cache_access *access)
 {
     struct cache_index *index = cache_index_of(access->cache);
@@ -481,9 +484,9 @@ static void end_claim_of_dead(struct cache_access *access)
     cache_index_release(index);
 }
 
-/* Has what is waited for happened? Else how long until the next look, unless somebody wakes us: a
- * claim of this worker needs none before it ages; for one of another worker the first who waits
- * looks. */
+/* Has what the waiter waits for happened? Otherwise *pause_ms is the time until the next check, if
+ * no wakeup comes before. A claim of this worker is checked when it expires; a claim of another
+ * worker is polled by the first waiter only. */
 static bool has_changed(const struct waiter *waiter, uint64_t poll_ms, uint64_t *pause_ms)
 {
     struct claim claim = look_at_claim(waiter->access);
@@ -529,7 +532,7 @@ static enum cache_lock_result wait_for_change(struct waiter *waiter, uint64_t ti
         poll_ms = poll_ms * 2 > POLL_LAST_MS ? POLL_LAST_MS : poll_ms * 2;
     }
     if (result == WAIT_TIMED_OUT) {
-        cache_wake(access->cache, access->hash); /* this one saw it; the others did not look */
+        cache_wake(access->cache, access->hash); /* the other waiters did not check */
     }
     return CACHE_LOCK_READY;
 }
@@ -548,13 +551,13 @@ enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_
     if (was_first && result != CACHE_LOCK_READY) {
         struct waiter *next = first_waiter(access);
         if (next != NULL) {
-            wait_signal_later(&next->point); /* whose turn it is to look now */
+            wait_signal_later(&next->point); /* which polls from now on */
         }
     }
     return result;
 }
 
-/* ---- the end ---- */
+/* ---- close ---- */
 
 void cache_unclaim(struct cache_access *access)
 {

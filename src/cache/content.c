@@ -1,5 +1,5 @@
-/* Contents: small bodies in memory and larger ones as open files, kept while nothing has changed.
- */
+/* Contents: small bodies in memory and larger ones as open files, kept by the worker while
+ * unchanged. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +14,14 @@
 #include "cache/internal.h"
 
 enum {
-    READ_AT_ONCE = CACHE_KEPT_BODY + 8192, /* bytes of a file that are read first */
-    MEMORY_MOST = 32 << 20,                /* bytes of contents that a worker keeps */
-    FILES_MOST = 1024, /* descriptors that it keeps; fewer if its limit is low */
-    IDLE_SECONDS = 60, /* then a content is kept no longer */
+    READ_AT_ONCE = CACHE_KEPT_BODY + 8192, /* first read of a file, in bytes */
+    MEMORY_MOST = 32 << 20,                /* bytes of kept contents */
+    FILES_MOST = 1024, /* kept descriptors; fewer if the process's limit is low */
+    IDLE_SECONDS = 60, /* after so long without use a content is released */
     SWEEP_EVERY_MS = 5000,
     BUCKETS_LEAST = 256,
-    GIVEN_AT_ONCE = 16, /* descriptors, when they have run out */
-    TORN_READS = 3,     /* tries for a header that is being written while it is read */
+    GIVEN_AT_ONCE = 16, /* descriptors released at a time when none are left */
+    TORN_READS = 3,     /* attempts to read a header that is being written */
 };
 
 struct cache_kept cache_kept;
@@ -48,7 +48,7 @@ void cache_content_release(void *arg)
     free(content);
 }
 
-/* Copies a text to `at` and makes it point there; gives the place after it. */
+/* Copies a string to `at` and points it there; gives the end. */
 static char *adopt_text(char *at, struct str *text)
 {
     char *end = str_put(at, *text);
@@ -87,7 +87,7 @@ struct cache_content *cache_content_new(struct cache *cache, struct str key,
     return content;
 }
 
-/* ---- what is kept ---- */
+/* ---- kept contents ---- */
 
 uint64_t cache_kept_hash(struct str key, const uint8_t *opened_as)
 {
@@ -159,8 +159,7 @@ static bool is_current(const struct cache_content *content)
     return atomic_load_explicit(&content->entry->version, memory_order_acquire) == content->version;
 }
 
-/* Descriptors of deleted files keep their room on the disk; contents nobody asks for keep memory.
- */
+/* Descriptors of deleted files occupy disk space, and unused contents memory. */
 static void sweep(struct timer *timer)
 {
     list_each(item, &cache_kept.order) {
@@ -253,17 +252,17 @@ void cache_kept_use(struct cache_content *content)
     }
 }
 
-/* ---- reading ---- */
+/* ---- reading files ---- */
 
 /* A file that is being read. */
 struct reading {
     const struct cache_access *access;
     const char *name;
     int fd;
-    char *room;     /* READ_AT_ONCE bytes, the file's first */
-    size_t in_room; /* of them read */
+    char *room;     /* READ_AT_ONCE bytes: the beginning of the file */
+    size_t in_room; /* bytes read into room */
     struct cache_file_header header;
-    char *texts; /* on the heap, when they do not lie in room */
+    char *texts; /* on the heap, if the strings are not in room */
 };
 
 static ssize_t read_at(int fd, char *at, size_t size, uint64_t offset)
@@ -306,7 +305,7 @@ static enum content_result broken(const struct reading *reading, enum cache_file
     return CONTENT_BROKEN;
 }
 
-/* The header, which a refresh may be writing at the same moment. */
+/* Reads the header, which a refresh may be writing at the same time. */
 static enum content_result read_header(struct reading *reading)
 {
     for (int tries = 1;; tries++) {
@@ -327,7 +326,7 @@ static enum content_result read_header(struct reading *reading)
     }
 }
 
-/* The texts: in what was read already, or at the end of the file. */
+/* Finds the strings: in what was read, or by another read at the end of the file. */
 static enum content_result read_texts(struct reading *reading, struct str *out)
 {
     const struct cache_file_header *header = &reading->header;
@@ -352,7 +351,7 @@ static enum content_result read_texts(struct reading *reading, struct str *out)
     return CONTENT_READ;
 }
 
-/* A body that lies whole in what was read, or the file for it. */
+/* Makes a content from a body that was read completely, or from the file. */
 static enum content_result make_content(struct reading *reading, struct str key,
                                         const struct cache_meta *meta, struct cache_content **out)
 {
@@ -410,7 +409,7 @@ static enum content_result content_read_file(struct reading *reading, struct cac
     return make_content(reading, key, &meta, out);
 }
 
-/* Descriptors have run out: those of files that were not asked for lately go. True: some did. */
+/* Out of descriptors: releases those of the least recently used files. True: some were released. */
 static bool give_descriptors(void)
 {
     unsigned before = cache_kept.files;
@@ -443,7 +442,7 @@ static int open_file(const char *name)
 enum content_result cache_content_read(const struct cache_access *access,
                                        struct cache_content **out)
 {
-    static char *room; /* of the worker's one thread of requests; nothing waits in here */
+    static char *room; /* one for the worker; nothing waits here */
     char name[CACHE_NAME_MAX];
     struct reading reading = {.access = access, .name = name};
 
@@ -476,7 +475,7 @@ bool cache_content_is_there(struct cache_content *content)
     if (lstat(name, &info) != 0) {
         return errno != ENOENT && errno != ENOTDIR;
     }
-    /* Another file, or one that somebody has cut. */
+    /* Another file, or a truncated one. */
     if ((content->file_number != 0 && content->file_number != info.st_ino) ||
         (uint64_t) info.st_size != content->file_size) {
         return false;

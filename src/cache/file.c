@@ -1,4 +1,4 @@
-/* The format of a file of the cache: a header, texts, the body. */
+/* The format of a cache file: a header, strings, the body. */
 #include "cache/file.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ uint64_t cache_file_size(const struct cache_file_header *header)
     return texts_end > body_end ? texts_end : body_end;
 }
 
-/* Do the parts lie after the header, without overlap, and are they of a size that can be? */
+/* Are the parts after the header, without overlap, and of valid sizes? */
 static bool parts_are_right(const struct cache_file_header *header)
 {
     uint64_t texts = (uint64_t) header->key_length + header->etag_length + header->vary_length +

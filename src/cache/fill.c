@@ -1,5 +1,5 @@
-/* Storing a response: gathered in memory, a large one in a temporary file, put in place when whole.
- */
+/* Storing a response: gathered in memory, or in a temporary file if it is large, and made available
+ * when complete. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +16,14 @@
 enum { FIRST_ROOM = 4096, FRONT_PARTS = 4 };
 
 struct cache_fill {
-    struct wanted_path *temp;   /* where the file is written; NULL = beside its place */
-    char *room;                 /* body bytes that are in no file yet; on the heap */
+    /* Directory for temporary files; NULL = the directory of the final file. */
+    struct wanted_path *temp;
+    char *room;                 /* bytes of the body that are not in the file yet; on the heap */
     size_t used, capacity;      /* of room */
     uint64_t written;           /* body bytes in the file */
-    uint64_t begun;             /* stamp of the index when it began */
+    uint64_t begun;             /* version of the index when the fill began */
     struct cache_content *file; /* owns the descriptor; NULL while there is no file */
-    bool is_on_disk;            /* there is a temporary file of that name */
+    bool is_on_disk;            /* the temporary file exists under this name */
     char name[CACHE_NAME_MAX];
 };
 
@@ -87,7 +88,7 @@ static bool fill_fail(struct cache_access *access, const char *call)
     return false;
 }
 
-/* The temporary file. False with errno. */
+/* Creates the temporary file. False with errno. */
 static bool open_file(struct cache_access *access, struct cache_fill *fill)
 {
     const struct cache_meta none = {0};
@@ -103,8 +104,7 @@ static bool open_file(struct cache_access *access, struct cache_fill *fill)
     return true;
 }
 
-/* What a file begins with, the header and the key on a line of its own, as the first FRONT_PARTS
- * parts. */
+/* Sets the first FRONT_PARTS parts of a file: the header, and the key on a line of its own. */
 static void put_front(struct iovec *parts, const struct cache_file_header *header, struct str key)
 {
     parts[0] = (struct iovec){(void *) header, sizeof(*header)};
@@ -113,7 +113,7 @@ static void put_front(struct iovec *parts, const struct cache_file_header *heade
     parts[3] = (struct iovec){"\n", 1};
 }
 
-/* All in one write. False with errno. */
+/* Writes all parts with one call. False with errno. */
 static bool write_parts(int fd, const struct iovec *parts, int count)
 {
     ssize_t all = 0;
@@ -131,7 +131,7 @@ static bool write_parts(int fd, const struct iovec *parts, int count)
     return n == all;
 }
 
-/* What was gathered goes to the file, which is made with room for its header. */
+/* Writes the gathered bytes to the file, which is created with space for its header. */
 static bool cache_fill_flush(struct cache_access *access)
 {
     struct cache_fill *fill = access->fill;
@@ -194,7 +194,7 @@ bool cache_fill_write(struct cache_access *access, struct str bytes)
 
 /* ---- commit ---- */
 
-/* A response that is being put in place. */
+/* A response that is being committed. */
 struct commit {
     struct cache_access *access;
     struct cache_fill *fill;
@@ -203,14 +203,14 @@ struct commit {
     uint8_t main_hash[CACHE_KEY_SIZE];
     bool is_variant;
     uint64_t version;
-    uint64_t rules_version; /* prefixes that the key was held against */
+    uint64_t rules_version; /* rules that the key was checked against */
     struct cache_file_header header;
     char *texts; /* on the heap */
 };
 
 /*
- * The response goes where the request was found to belong: to the variant that was opened if it is
- * for the same field values, else to the key itself, whose variant then follows from meta.
+ * Chooses the key of the response: the variant that was opened, if the response has the same field
+ * values; else the key itself, whose variant is then set from meta.
  */
 static void choose_place(struct commit *commit)
 {
@@ -222,7 +222,7 @@ static void choose_place(struct commit *commit)
     memcpy(commit->hash, commit->is_variant ? access->hash : commit->main_hash, CACHE_KEY_SIZE);
 }
 
-/* All in one write: header, texts, body. False with errno. */
+/* Writes header, strings and body with one call. False with errno. */
 static bool write_small(struct commit *commit)
 {
     struct cache_fill *fill = commit->fill;
@@ -234,7 +234,7 @@ static bool write_small(struct commit *commit)
     return write_parts(fill->file->fd, parts, FRONT_PARTS + 2);
 }
 
-/* The texts after the body, the header into the room that was left for it. False with errno. */
+/* Writes the strings after the body, and the header into its space. False with errno. */
 static bool write_large(struct commit *commit)
 {
     int fd = commit->fill->file->fd;
@@ -290,13 +290,13 @@ static bool write_file(struct commit *commit)
     return true;
 }
 
-/* A stamp for the new content. False: the key was purged since the fill began. */
+/* Takes the version of the new content. False: the key was purged since the fill began. */
 static bool take_version(struct commit *commit)
 {
     struct cache_access *access = commit->access;
     struct cache_index *index = cache_index_of(access->cache);
 
-    /* First the stamp: prefixes that are purged from now on have a later one. */
+    /* The version first: prefixes that are purged from now on have a later one. */
     cache_index_take(index);
     bool is_purged = cache_index_was_purged(index, commit->main_hash, commit->fill->begun);
     commit->version = cache_index_version(index);
@@ -305,7 +305,7 @@ static bool take_version(struct commit *commit)
     return !is_purged && !cache_index_is_purged(index, access->key, commit->fill->begun);
 }
 
-/* The index learns of it. The entry, when what was stored is what counts now; else NULL. */
+/* Updates the index. Gives the entry if the stored response is now the current one; else NULL. */
 static struct cache_entry *announce(struct commit *commit, struct cache_evicted *evicted)
 {
     struct cache_access *access = commit->access;
@@ -323,7 +323,9 @@ static struct cache_entry *announce(struct commit *commit, struct cache_evicted 
         cache_index_store(index, entry, commit->version, size);
         cache_index_touch(index, entry, clock_now.seconds);
     } else {
-        entry = NULL; /* stored by another, or purged, in between; the file itself is true */
+        /* Another response was stored, or it was purged, in the meantime; the file itself is
+         * valid. */
+        entry = NULL;
     }
     if (commit->is_variant) {
         struct cache_entry *parent = cache_index_find(index, commit->main_hash);
@@ -336,7 +338,7 @@ static struct cache_entry *announce(struct commit *commit, struct cache_evicted 
     return entry;
 }
 
-/* What was stored, for this request and the next ones. */
+/* The stored response as a content, for this request and later ones. */
 static struct cache_content *stored_content(struct commit *commit)
 {
     const struct cache_access *access = commit->access;
@@ -348,7 +350,7 @@ static struct cache_content *stored_content(struct commit *commit)
                                    : STR_NONE);
 
     if (!is_small) {
-        /* Output may be queued from the same descriptor, which the file's content owns. */
+        /* Queued output may use the same descriptor, which the file's content owns. */
         content->owner = fill->file;
         content->fd = fill->file->fd;
         cache_content_hold(fill->file);
@@ -410,8 +412,8 @@ static void put_times(struct cache_meta *meta, const struct cache_meta *from)
     meta->date = from->date;
 }
 
-/* Writes the header of the file again if it is the content's still. False with errno, 0 if it is
- * not. */
+/* Rewrites the header of the file if it still belongs to the content. False with errno, which is 0
+ * if it does not. */
 static bool rewrite_header(const struct cache_content *content, const struct cache_meta *meta,
                            uint64_t version, const char *name)
 {

@@ -10,10 +10,10 @@
 
 enum {
     SEGMENT_SHIFT_MOST = 9, /* 512 entries: ten pages */
-    EVICT_SEARCH_MOST = 32, /* entries looked at for one that nobody fetches */
-    EPOCH_SHARE = 4,        /* part of the entries that is new in an epoch */
+    EVICT_SEARCH_MOST = 32, /* entries examined for one that has no claim */
+    EPOCH_SHARE = 4,        /* an epoch ends when one in so many entries is new */
     EPOCH_LEAST = 32,
-    MERGE_LISTS = 32, /* of sorting: up to 2^32 entries */
+    MERGE_LISTS = 32, /* for sorting: up to 2^32 entries */
 };
 
 /* ---- layout ---- */
@@ -69,7 +69,7 @@ struct cache_entry *cache_index_at(const struct cache_index *index, uint32_t num
                            [position & ((1u << index->segment_shift) - 1)];
 }
 
-/* ---- chains of buckets, order of use ---- */
+/* ---- buckets and order of use ---- */
 
 static uint32_t *cache_index_bucket_of(const struct cache_index *index, const uint8_t *hash)
 {
@@ -124,7 +124,7 @@ static struct cache_entry *entry_or_none(const struct cache_index *index, uint32
     return number == 0 ? NULL : cache_index_at(index, number);
 }
 
-/* Two lists, linked by `older`, newest first, as one. */
+/* Merges two lists, linked by `older`, most recently used first. */
 static uint32_t merge(struct cache_index *index, uint32_t a, uint32_t b)
 {
     uint32_t first = 0;
@@ -142,7 +142,7 @@ static uint32_t merge(struct cache_index *index, uint32_t a, uint32_t b)
     return first;
 }
 
-/* The order of use, from the seconds of last use. */
+/* Restores the order of use from the seconds of last use. */
 static void sort_order(struct cache_index *index)
 {
     uint32_t lists[MERGE_LISTS] = {0};
@@ -175,7 +175,7 @@ static void sort_order(struct cache_index *index)
     }
 }
 
-/* With the lock held: nobody else writes it. */
+/* Counts a change, with the lock held, so no other process writes it. */
 static void count_change(struct cache_index *index)
 {
     uint64_t changes = atomic_load_explicit(&index->changes, memory_order_relaxed);
@@ -183,7 +183,7 @@ static void count_change(struct cache_index *index)
     atomic_store_explicit(&index->changes, changes + 1, memory_order_relaxed);
 }
 
-/* Builds chains, order and sums again: entries and their flags alone count. */
+/* Rebuilds buckets, order and sums; only the entries and their flags are trusted. */
 static void repair(struct cache_index *index)
 {
     memset(index->buckets, 0, ((size_t) index->bucket_mask + 1) * sizeof(index->buckets[0]));
@@ -249,7 +249,7 @@ struct cache_entry *cache_index_again(struct cache_index *index, struct cache_en
     return cache_index_find(index, hash);
 }
 
-/* A free entry, or NULL when there is no room for more. */
+/* A free entry, or NULL if there is no memory for another one. */
 static struct cache_entry *take_free(struct cache_index *index)
 {
     if (index->free_first != 0) {
@@ -277,8 +277,7 @@ static struct cache_entry *take_free(struct cache_index *index)
     return entry;
 }
 
-/* The entry that gives way: not used for longest, and not being fetched if there is such a one
- * near. */
+/* The entry to evict: the least recently used, but preferably one without a claim. */
 static struct cache_entry *oldest_idle(struct cache_index *index)
 {
     struct cache_entry *entry = entry_or_none(index, index->oldest);

@@ -1,5 +1,4 @@
-/* The loader: looks through the directory for files that the index does not know, a bit at a time.
- */
+/* The loader: searches the directory, step by step, for files that the index does not know. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -18,16 +17,16 @@
 enum {
     DEPTH_MOST = 4, /* the directory itself and three levels */
     HEX = 2 * CACHE_KEY_SIZE,
-    TORN_READS = 3, /* tries for a header that is being written while it is read */
+    TORN_READS = 3, /* attempts to read a header that is being written */
 };
 
-/* Lives on the heap: a thread may be at it when the worker ends. */
+/* On the heap: a thread may use it when the worker ends. */
 struct cache_loader {
     struct cache *cache;
     DIR *directories[DEPTH_MOST]; /* open ones, from the top */
-    size_t lengths[DEPTH_MOST];   /* of their paths in `path`, slash included */
-    char path[CACHE_NAME_MAX];    /* of the deepest */
-    unsigned depth;               /* how many are open */
+    size_t lengths[DEPTH_MOST];   /* of their paths in `path`, including the slash */
+    char path[CACHE_NAME_MAX];    /* of the deepest directory */
+    unsigned depth;               /* number of open directories */
     bool has_failed;              /* a directory could not be opened: not all files were seen */
     bool is_done;
 };
@@ -44,7 +43,7 @@ static void open_directory(struct cache_loader *loader, int fd, size_t length)
     }
 }
 
-/* A directory that is gone is no failure. */
+/* A directory that was removed is not a failure. */
 static void note_failure(struct cache_loader *loader, int fd, const char *name)
 {
     if (fd == -1 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
@@ -94,7 +93,7 @@ static void remove_file(const struct cache_loader *loader, const char *name)
 
 /* ---- one file ---- */
 
-/* Does the index know this file, by its size? What was restored is seen now. */
+/* Does the index know this file, with its size? Clears ENTRY_RESTORED, since the file was seen. */
 static bool is_known(const struct cache_loader *loader, const uint8_t *hash, uint64_t size)
 {
     struct cache_index *index = cache_index_of(loader->cache);
@@ -125,7 +124,7 @@ static enum cache_file_result read_header(int fd, uint64_t size, struct cache_fi
     return result;
 }
 
-/* Is the name made of this key, or of this key and variant? */
+/* Is the file's name the hash of this key, or of this key and variant? */
 static bool is_name_of(const uint8_t *hash, const struct cache_file_header *header,
                        bool *is_variant)
 {
@@ -139,7 +138,8 @@ static bool is_name_of(const uint8_t *hash, const struct cache_file_header *head
     return memcmp(hash, of_variant, CACHE_KEY_SIZE) == 0;
 }
 
-/* With the lock held: parents and variants know of each other, whichever came first. */
+/* Updates ENTRY_HAS_VARIANTS, whichever of parent and variant was found first. With the lock
+ * held. */
 static void note_variants(struct cache_index *index, struct cache_entry *entry,
                           const struct cache_file_header *header, bool is_variant)
 {
@@ -150,7 +150,7 @@ static void note_variants(struct cache_index *index, struct cache_entry *entry,
     }
 }
 
-/* The index learns of a good file. False: it was purged. */
+/* Adds a valid file to the index. False: it was purged. */
 static bool learn_file(struct cache_loader *loader, const uint8_t *hash,
                        const struct cache_file_header *header, bool is_variant, uint64_t size)
 {
@@ -179,7 +179,7 @@ static bool learn_file(struct cache_loader *loader, const uint8_t *hash,
     return !is_stale;
 }
 
-/* False: the file is not to stay. */
+/* Examines a file. False: it has to be removed. */
 static bool look_into(struct cache_loader *loader, int fd, const uint8_t *hash, uint64_t size)
 {
     struct cache_file_header header;
@@ -218,7 +218,7 @@ static void look_at_file(struct cache_loader *loader, const char *name, const ui
     }
     bool stays = is_right && look_into(loader, fd, hash, size);
     close(fd);
-    /* A file that was replaced in between is another one, and good. */
+    /* If the file was replaced in the meantime, the new one is kept. */
     struct stat again;
     if (!stays && fstatat(here(loader), name, &again, AT_SYMLINK_NOFOLLOW) == 0 &&
         again.st_ino == info.st_ino) {
@@ -226,7 +226,7 @@ static void look_at_file(struct cache_loader *loader, const char *name, const ui
     }
 }
 
-/* Does a process live that would finish "HASH.PID-NUMBER"? */
+/* Is the process of a temporary file "HASH.PID-NUMBER" alive? */
 static bool has_owner(struct str suffix)
 {
     struct str number = suffix;
@@ -237,8 +237,8 @@ static bool has_owner(struct str suffix)
            pid <= INT32_MAX && (kill((pid_t) pid, 0) == 0 || errno != ESRCH);
 }
 
-/* A file that was being written and that nobody will finish; the ones that fs_move makes have six
- * letters after the dot. */
+/* Removes a temporary file that no process will finish. Those of fs_move have six letters after the
+ * dot. */
 static void look_at_temp(struct cache_loader *loader, const char *name, struct str suffix)
 {
     struct stat info;
@@ -279,7 +279,7 @@ static void descend(struct cache_loader *loader, struct str name)
     }
 }
 
-/* True: a file was looked at. */
+/* Examines a name. True: it was a file. */
 static bool look_at_name(struct cache_loader *loader, const char *text)
 {
     struct str name = str_of(text);
@@ -306,7 +306,7 @@ static bool look_at_name(struct cache_loader *loader, const char *text)
     return true;
 }
 
-/* What the index file knew and the disk does not have is forgotten. */
+/* Drops entries that the index file had and the disk does not. */
 static void drop_unseen(struct cache_loader *loader)
 {
     struct cache_index *index = cache_index_of(loader->cache);
@@ -327,7 +327,7 @@ static void drop_unseen(struct cache_loader *loader)
     }
 }
 
-/* On a thread. */
+/* Runs on a thread. */
 static void walk(void *arg)
 {
     struct cache_loader *loader = arg;

@@ -1,5 +1,5 @@
-/* The manager of a cache: one fiber in one worker, held by a lease in the zone, that loads the
- * index, removes what is inactive or too much, looks after purges, and saves the index. */
+/* The manager of a cache: a fiber in the worker that has the lease in the zone. It loads the index,
+ * removes entries that are inactive or exceed limits, applies purges, and saves the index. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -15,24 +15,24 @@
 #include "server/generation.h"
 
 enum {
-    LEASE_MS = 10000,      /* renewed each turn; when it ends, another worker takes over */
-    LEASE_GRACE_MS = 3000, /* for slot 0, which is to have it */
+    LEASE_MS = 10000,      /* renewed in each turn; when it expires, another worker takes over */
+    LEASE_GRACE_MS = 3000, /* for slot 0, which is preferred */
     RETRY_FIRST_SLOT_MS = 100,
     RETRY_MS = 3000,
-    TURN_MS = 1000, /* the manager's longest sleep */
+    TURN_MS = 1000, /* longest pause of the manager */
     SAVE_EVERY_MS = 60000,
-    SAVE_SHARE = 100, /* saving takes at most this part of the time */
+    SAVE_SHARE = 100, /* saving takes at most one part in so many of the time */
     CLAIMED_SKIPPED_MOST = 32,
-    FULL_SHARE = 64,    /* this part of the entries is kept free */
-    END_MOST_MS = 3000, /* for a thread to finish when the worker ends */
+    FULL_SHARE = 64,    /* one part in so many of the entries is kept free */
+    END_MOST_MS = 3000, /* time for a thread to finish when the worker ends */
     END_TURN_MS = 5,
     RESTORE_INLINE_MOST =
-        8 << 20, /* bytes of an index file that is read before anything is served */
+        8 << 20, /* bytes of an index file that is read before any request is served */
 };
 
 /* ---- the lease ---- */
 
-/* Does the process live that holds it? */
+/* Is the process of the holder alive? */
 static bool is_alive(uint64_t holder)
 {
     pid_t pid = (pid_t) (holder >> 32);
@@ -90,7 +90,7 @@ static bool manager_is_over(const struct cache *cache, const struct cache_index 
             index->count > index->capacity - index->capacity / FULL_SHARE);
 }
 
-/* With the lock held: the entry that has to go next, or NULL. */
+/* The next entry to remove, or NULL. With the lock held. */
 static struct cache_entry *victim(const struct cache *cache, struct cache_index *index,
                                   bool has_no_room, uint64_t now_s, uint64_t now_ms)
 {
@@ -113,7 +113,7 @@ static struct cache_entry *victim(const struct cache *cache, struct cache_index 
                                                                                              : NULL;
 }
 
-/* Takes the next victim out of the index. False: there is none. */
+/* Removes the next entry from the index. False: there is none. */
 static bool take_victim(const struct cache *cache, bool has_no_room, struct cache_evicted *out)
 {
     struct cache_index *index = cache_index_of(cache);
@@ -130,7 +130,7 @@ static bool take_victim(const struct cache *cache, bool has_no_room, struct cach
     return entry != NULL;
 }
 
-/* On a thread. At least one, then as many as the limits of a go let it. */
+/* Runs on a thread. Removes at least one entry, and more as the limits allow. */
 static void remove_some(void *arg)
 {
     struct cache_manager *manager = arg;
@@ -236,7 +236,7 @@ static void purge(struct cache_manager *manager, uint64_t *pause_ms)
     manager->purger = NULL;
 }
 
-/* Is there anything that a thread would have to be asked for? */
+/* Is there anything to remove? Checked here to avoid a needless call of a thread. */
 static bool must_remove(const struct cache_manager *manager)
 {
     struct cache *cache = manager->cache;
@@ -311,7 +311,7 @@ static void manage_cache(void *arg)
     }
 }
 
-/* ---- its life ---- */
+/* ---- life ---- */
 
 static void try_lease(struct timer *timer)
 {
@@ -348,7 +348,7 @@ bool cache_manager_start(struct cache *cache)
         timer_set(&manager->retry, clock_now.now_ms + LEASE_GRACE_MS + RETRY_MS);
         return true;
     }
-    /* So that the index is there before the first request. */
+    /* So that the index is loaded before the first request. */
     if (!is_restored(manager) && cache_snapshot_size(cache) <= RESTORE_INLINE_MOST &&
         renew_lease(manager)) {
         restore(manager);
@@ -379,7 +379,7 @@ void cache_manager_end(struct cache *cache)
         return;
     }
     cache_manager_quit(cache);
-    /* Its generation goes away, and with it what the fiber and its thread look at. */
+    /* The generation is about to be freed, and the fiber and its thread use it. */
     for (uint64_t until_ms = cache_now_ms() + END_MOST_MS;
          manager->is_running && cache_now_ms() < until_ms;) {
         loop_turn(END_TURN_MS);
@@ -393,7 +393,7 @@ void cache_manager_end(struct cache *cache)
     }
 }
 
-/* ---- work on threads, and the clocks that threads may read ---- */
+/* ---- work on threads, and clocks for threads ---- */
 
 void cache_work(void (*run)(void *arg), void *arg)
 {

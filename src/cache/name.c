@@ -1,4 +1,4 @@
-/* Names of files: where a hash lies, temporary ones, and the way from these to there. */
+/* Names of files: of hashes, temporary ones, and moving files. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { HEX = 2 * CACHE_KEY_SIZE, LEVELS = 3 };
 
-/* The directories of levels are cut from the end of the digits. */
+/* Appends the directories of the levels, which are taken from the end of the digits. */
 static char *put_levels(char *at, const unsigned levels[LEVELS], const char *digits, size_t length)
 {
     for (int i = 0; i < LEVELS && levels[i] != 0; i++) {
@@ -45,7 +45,7 @@ void cache_file_name(const struct cache *cache, const uint8_t *hash, char name[C
     at[HEX] = '\0';
 }
 
-/* Tells the temporary files of this process apart, also those of its threads. */
+/* Makes the names of temporary files unique in this process, including its threads. */
 static uint32_t next_number(void)
 {
     static _Atomic uint32_t counter;
@@ -78,8 +78,7 @@ void cache_temp_name(const struct cache *cache, const struct wanted_path *temp, 
     memcpy(at, digits, (size_t) length + 1);
 }
 
-/* Makes the directories of a name that are missing, from the one of that length on. False with
- * errno. */
+/* Creates the missing directories of a name, beyond its first `below` bytes. False with errno. */
 static bool make_directories(const char *name, size_t below)
 {
     char part[CACHE_NAME_MAX];
@@ -103,7 +102,7 @@ int cache_temp_open(const struct wanted_path *below, const char *name)
     int fd = open(name, flags, 0600);
 
     if (fd == -1 && errno == EEXIST) {
-        /* Of a former process with this number, which is gone. */
+        /* Left by an earlier process with this pid. */
         unlink(name);
         fd = open(name, flags, 0600);
     }

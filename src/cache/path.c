@@ -12,16 +12,16 @@
 
 enum { ZONE_LEAST = 64 << 10, LEVELS = 3, LEVEL_MOST = 2, NGINX_PAGES_LEAST = 2 * 4096 };
 
-/* A cache of a reading. */
+/* A cache of one reading of the configuration. */
 struct cache_node {
     struct cache_node *next;
     struct cache cache;
-    const struct conf_node *use; /* where it was named first, if that was no path */
+    const struct conf_node *use; /* first use of the name, if that was not a *_cache_path */
 };
 
 struct cache_list {
     struct cache_node *first;
-    struct cache_node **last; /* link of the newest; NULL while there is none */
+    struct cache_node **last; /* where to append the next; NULL while the list is empty */
 };
 
 static struct cache_list *list_of(struct conf *conf)
@@ -53,9 +53,9 @@ static struct cache *cache_of_name(struct generation *generation, struct str nam
     return cache;
 }
 
-/* What declares a zone: zones of proxy_cache_path are not those of fastcgi_cache_path. One object
- * for each word before "cache", for the life of the process: a reload knows its zones again by it.
- */
+/* The owner of a zone: zones of proxy_cache_path are separate from those of fastcgi_cache_path. One
+ * object for each prefix of "cache", for the life of the process, by which a reload recognises its
+ * zones. */
 static const void *user_of(const struct conf_node *node)
 {
     static struct user {
@@ -134,7 +134,7 @@ struct cache *cache_find(struct generation *generation, struct str name)
 
 /* ---- parameters ---- */
 
-/* What a path's words say. */
+/* The parameters of a *_cache_path line. */
 struct words {
     struct cache cache;
     unsigned levels[LEVELS];
@@ -214,7 +214,7 @@ static bool parse_inactive(struct str value, uint64_t *out_ms)
     return true;
 }
 
-/* Numbers, sizes and times. False: unknown or no value, see *is_known. */
+/* Reads numbers, sizes and times. False: an invalid value, or an unknown name (*is_known). */
 static bool cache_path_read_value(struct cache *cache, struct str name, struct str value,
                                   bool *is_known)
 {
@@ -317,7 +317,7 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
     };
 
     if (scope->parent == NULL) {
-        return true; /* asked for a default: there is none */
+        return true; /* called for the default value, of which there is none */
     }
     for (unsigned i = 2; i < node->count; i++) {
         if (!cache_path_read_word(conf, node, node->args[i], &words)) {
@@ -356,9 +356,9 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
     return !words.sync.is_wanted || cache->sync != NULL;
 }
 
-/* ---- when all was read ---- */
+/* ---- after the configuration was read ---- */
 
-/* The index of a zone: made, or the one of the generation before. */
+/* Creates the index of a zone, or takes that of the previous generation. */
 static bool take_index(struct conf *conf, struct cache *cache)
 {
     if (cache->zone->root == NULL) {
@@ -387,7 +387,8 @@ static bool take_index(struct conf *conf, struct cache *cache)
     return true;
 }
 
-/* The block of the main level that it stands in: nginx finds this out when that one ends. */
+/* The block of the main level that contains the node: nginx reports the error at the end of that
+ * block. */
 static const struct conf_node *outermost(const struct conf *conf, const struct conf_node *node)
 {
     while (node->parent != NULL && node->parent != conf->root) {
@@ -431,7 +432,7 @@ bool cache_worker_start(struct generation *generation)
 {
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
         measure_blocks(cache);
-        /* The agent has the master's rights: what it wrote workers could not read. */
+        /* The agent runs with the master's rights: workers could not read files that it writes. */
         if (worker_role == WORKER_SERVES && !cache_manager_start(cache)) {
             return false;
         }

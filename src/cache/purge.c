@@ -1,4 +1,4 @@
-/* Purging: a key with its variants, and all keys that begin with a prefix. */
+/* Purging: a key with its variants, and all keys with a prefix. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +14,12 @@
 #include "cache/sync.h"
 
 enum {
-    VARIANT_PORTION = 1024,      /* entries looked at while the lock is held once */
-    WALK_FILES = 256,            /* files looked at by a request in one go */
-    WALK_MOST_MS = 1000,         /* then the manager continues it */
-    WALKER_HEAD_START_MS = 2000, /* for the request that purges, before the manager helps */
-    RULE_KEPT_MS = 600000,       /* after its walk, for responses that were begun before it */
+    VARIANT_PORTION = 1024, /* entries examined each time the lock is held */
+    WALK_FILES = 256,       /* files examined at a time by a request */
+    WALK_MOST_MS = 1000,    /* after that the manager continues */
+    WALKER_HEAD_START_MS =
+        2000,              /* for the request that purges, before the manager also works on it */
+    RULE_KEPT_MS = 600000, /* after its walk, for responses whose fetch began before the purge */
     RULES_MAGIC = 0x5e19c0de,
 };
 
@@ -40,7 +41,7 @@ static uint32_t rules_crc(const struct rules_file *file)
     return crc32_of((struct str){(const char *) file->rules, sizeof(file->rules)});
 }
 
-/* Those that a restart must know of. Gives the stamp of the newest rule. */
+/* Copies the rules that are needed after a restart. Gives the version of the newest rule. */
 static uint64_t copy_rules(struct cache_index *index, struct rules_file *file)
 {
     memset(file, 0, sizeof(*file));
@@ -98,7 +99,7 @@ void cache_rules_write(struct cache *cache)
     free(file);
 }
 
-/* With the lock held. */
+/* Adds the rules of the file to the index. With the lock held. */
 static void take_rules(struct cache_index *index, const struct rules_file *file)
 {
     uint64_t newest = index->rules_version;
@@ -154,7 +155,8 @@ bool cache_rules_pending(struct cache *cache)
     return is_pending;
 }
 
-/* With the lock held: a free place, or that of the rule which is needed least; NULL: all are. */
+/* A free position, or that of the rule that is least needed; NULL: all are needed. With the lock
+ * held. */
 static struct cache_rule *rule_place(struct cache_index *index, bool is_urgent)
 {
     struct cache_rule *best = NULL;
@@ -176,9 +178,10 @@ static struct cache_rule *rule_place(struct cache_index *index, bool is_urgent)
 }
 
 /*
- * From now on what was stored before under keys with a prefix of so many bytes and this MD5 is not
- * used. False: too many rules, which a walk helps. While the index is loaded it does not, since
- * files are missing in it: then all is purged; so it is where there must be a rule.
+ * Adds a rule: responses under keys whose first `length` bytes have this MD5 are not used any more
+ * if they are older. False: there are too many rules; a walk over the entries helps. While the
+ * index is loaded it does not help, because files are missing in it: then, and with is_forced,
+ * everything is purged instead.
  */
 static bool add_rule(struct cache *cache, uint64_t length, const uint8_t digest[CACHE_KEY_SIZE],
                      bool is_forced)
@@ -220,7 +223,7 @@ static bool add_rule(struct cache *cache, uint64_t length, const uint8_t digest[
 
 /* ---- one key ---- */
 
-/* What belongs to the key besides its own entry. Gives how many had a file. */
+/* Removes the variants of a key. Gives how many had a file. */
 static unsigned purge_variants(struct cache *cache, uint64_t family, const struct log *log)
 {
     struct cache_index *index = cache_index_of(cache);
@@ -303,15 +306,15 @@ bool cache_purge(struct cache *cache, struct str key, const struct log *log)
     return was_there;
 }
 
-/* ---- walking entries ---- */
+/* ---- walking over entries ---- */
 
 struct cache_purger {
     struct cache *cache;
-    uint32_t next;  /* number of the entry to look at next */
-    uint64_t began; /* newest rule when it began */
+    uint32_t next;  /* number of the next entry to examine */
+    uint64_t began; /* newest rule when the walk began */
     unsigned files; /* limits of a step */
     uint64_t threshold_ms;
-    uint64_t found; /* of a step: entries removed */
+    uint64_t found; /* entries removed in this step */
     bool is_done;
 };
 
@@ -374,13 +377,13 @@ static bool hash_is_purged(const struct cache *cache, const uint8_t *hash)
     return is_purged;
 }
 
-/* An entry to be looked at. */
+/* An entry to examine. */
 struct candidate {
     uint8_t hash[CACHE_KEY_SIZE];
     uint64_t version;
 };
 
-/* Some entries that are older than the newest rule. */
+/* Collects entries that are older than the newest rule. */
 static unsigned collect_candidates(struct cache_purger *purger, struct candidate *out,
                                    unsigned most)
 {
@@ -438,7 +441,7 @@ static void mark_walked(const struct cache_purger *purger)
     cache_rules_write(purger->cache);
 }
 
-/* On a thread. */
+/* Runs on a thread. */
 static void walk(void *arg)
 {
     struct cache_purger *purger = arg;
@@ -504,7 +507,8 @@ uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct
             break;
         }
         if (!goes_on && !has_rule) {
-            /* All older rules were looked after: there is room for this one. */
+            /* All entries were checked against the older rules, so a position for this one is
+             * free. */
             has_rule = add_rule(cache, prefix.len, digest, false);
             cache_purger_free(purger);
             purger = cache_purger_new(cache);

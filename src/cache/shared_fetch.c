@@ -11,52 +11,54 @@
 #include "store/resp.h"
 
 enum {
-    SHAPE = 1,                   /* version of the values */
-    SIZE_DEFAULT = 256 * 1024,   /* of a text, where `sync_max_size` is not written */
-    REPLY_EXTRA = 4096,          /* what a reply has beside the text */
-    UPLOADS_MOST = 256,          /* on their way at a time, of a worker */
-    UPLOAD_BYTES_MOST = 4 << 20, /* of all their texts */
+    SHAPE = 1,                   /* version of the values' format */
+    SIZE_DEFAULT = 256 * 1024,   /* of a response, without `sync_max_size` */
+    REPLY_EXTRA = 4096,          /* bytes of a reply in addition to the response */
+    UPLOADS_MOST = 256,          /* simultaneous uploads of a worker */
+    UPLOAD_BYTES_MOST = 4 << 20, /* of all their responses */
     KEPT_BYTES_MOST =
-        16 << 20,      /* of a worker's texts in the store: clients choose what is missing */
-    KEPT_SECONDS = 64, /* they are there no longer */
+        16 << 20,      /* of a worker's responses in the store: clients choose the missing keys */
+    KEPT_SECONDS = 64, /* longest time that they are there */
     SEND_MS = 500,     /* for a reply that no request waits for */
-    ALONE_MS = 1000,   /* so long other nodes are let go; then one of them fetches for all again */
+    ALONE_MS = 1000, /* for so long other nodes fetch on their own; then one of them fetches for all
+                        again */
     LOG_EVERY_MS = 60000,
 };
 
 struct fetch_share {
     struct store *store;
-    uint64_t max_size; /* of a text */
-    /* In a worker, once one was asked for; of the cache that was asked for last. */
+    uint64_t max_size; /* of a response */
+    /* In a worker: secrets of the cache that was used last. */
     const struct cache *known;
     uint64_t name_secret[4];
     unsigned char key[TLS_SEAL_KEY];
 };
 
-/* What is on its way to the store, for no request. */
+/* An upload to the store, which no request waits for. */
 struct upload {
     struct arena arena;
     const struct cache *cache;
     struct store *store;
     struct str key, bound, token;
-    struct str text;                 /* data NULL: it is not for others */
-    struct str main_key, main_bound; /* of a variant: those of the key alone, which says by which
-                                        fields responses vary */
+    struct str text; /* data NULL: other nodes may not use it */
+    /* For a variant: those of the key alone, whose value names the fields by which responses
+     * vary. */
+    struct str main_key, main_bound;
     struct str vary;
     uint64_t began_ms; /* when the fetch began */
-    uint64_t begun_ms; /* the same by the clock of the server that has the main key */
+    uint64_t begun_ms; /* the same by the clock of the server with the main key */
     unsigned char seal[TLS_SEAL_KEY];
     uint64_t ttl_ms;
 };
 
-/* Of this worker. */
+/* Uploads of this worker. */
 static struct {
     unsigned count;
     size_t bytes;
 } uploads;
 
-/* Bytes of texts that this worker gave, by the second in which they go, until the one that is
- * counted. */
+/* Bytes of responses that this worker has in the store, by the second in which they expire;
+ * `second` is the last one subtracted. */
 static struct {
     uint64_t second;
     uint64_t bytes, ending[KEPT_SECONDS];
@@ -122,8 +124,8 @@ static void learn_secrets(struct fetch_share *share, const struct cache *cache)
     }
 }
 
-/* Of the cache's name and a keyed hash of key and variant: the fetches of a cache are in all slots
- * of a cluster. */
+/* The key in the store: the cache's name and a keyed hash of key and variant, so that the fetches
+ * of a cache spread over all slots of a cluster. */
 void shared_fetch_open(struct shared_fetch *fetch, struct fetch_share *share,
                        const struct cache_access *access, const uint8_t *variant)
 {
@@ -149,7 +151,7 @@ void shared_fetch_open(struct shared_fetch *fetch, struct fetch_share *share,
     fetch->key = store_key_text(share->store, arena, &key);
 }
 
-/* ---- asking ---- */
+/* ---- requests to the store ---- */
 
 static struct str number_text(struct arena *arena, uint64_t number)
 {
@@ -157,11 +159,11 @@ static struct str number_text(struct arena *arena, uint64_t number)
 }
 
 /*
- * A fetch is a hash: `state` is fetch, response, varies or alone; `token` is of who fetches;
- * `begun` and `given` are times of the store's clock in milliseconds. ARGV: token, milliseconds of
- * the lease, token of a response that is of no use. Gives the state; of one that is mine, when it
- * began; of what was given its token, how long ago the fetch began and the text was given, and the
- * text.
+ * A fetch is a hash in the store: `state` is fetch, response, varies or alone; `token` identifies
+ * the fetch; `begun` and `given` are times of the store's clock in milliseconds. ARGV: token,
+ * milliseconds of the lease, token of a response that is not usable. Gives the state; for a new
+ * fetch of this node, when it began; for a response its token, how long ago the fetch began and the
+ * response was given, and the response.
  */
 static struct store_script claim_script = {
     .text = STORE_NOW_MS
@@ -191,7 +193,8 @@ static enum shared_fetch_state take_response(struct shared_fetch *fetch, struct 
         return SHARED_FETCH_ALONE;
     }
     if (given_ms < 0 || begun_ms < given_ms) {
-        return SHARED_FETCH_ALONE; /* the store's clock has jumped: when it began is not known */
+        /* The store's clock has jumped: the time of the fetch is unknown. */
+        return SHARED_FETCH_ALONE;
     }
     *str_put(found->token, token) = '\0';
     if (!tls_unseal(fetch->seal, fetch->bound, sealed, arena, &found->text)) {
@@ -241,13 +244,13 @@ enum shared_fetch_state shared_fetch_claim(struct shared_fetch *fetch, struct ar
     struct str token = arena_printf(arena, "%016llx", (unsigned long long) random);
     *str_put(fetch->token, token) = '\0';
     const struct str args[] = {token, number_text(arena, lease_ms), str_of(found->token)};
-    fiber_shield_begin(); /* a client that leaves now would leave behind a fetch of nobody */
+    fiber_shield_begin(); /* if the client left now, a fetch without a node would remain */
     enum store_result result =
         store_run(&call, &claim_script, &(const struct store_words){&fetch->key, 1},
                   &(const struct store_words){args, 3}, &reply);
     fiber_shield_end();
     if (result == STORE_TIMED_OUT) {
-        fetch->is_mine = true; /* maybe: the store finds the token if it is */
+        fetch->is_mine = true; /* possibly: the store compares the token later */
         fetch->begun_ms = UINT64_MAX;
         cache_count_shared(fetch->cache, CACHE_SHARED_FETCHED);
     }
@@ -257,16 +260,16 @@ enum shared_fetch_state shared_fetch_claim(struct shared_fetch *fetch, struct ar
     }
     enum shared_fetch_state state = read_state(fetch, arena, reply, found);
     found->since_begun_ms +=
-        clock_now.now_ms - fetch->began_ms + 1; /* it is rounded, and took its time to come */
+        clock_now.now_ms - fetch->began_ms + 1; /* it is rounded, and took time to arrive */
     return state;
 }
 
-/* ---- giving ---- */
+/* ---- uploads ---- */
 
 /*
- * ARGV: token, state, text, milliseconds that it stays; of a variant of the key that was asked for,
- * milliseconds since the fetch began, and when it began by the clock of the server that has the
- * key: the earlier of both holds. Another node may have taken over meanwhile.
+ * ARGV: token, state, response, its lifetime in milliseconds; for a variant of the requested key
+ * also milliseconds since the fetch began, and the time when it began by the clock of the server
+ * with the key: the earlier of both is used. Another node may have taken over in the meantime.
  */
 static struct store_script give_script = {
     .text = STORE_NOW_MS "local had = redis.call('HGET', KEYS[1], 'token')\n"
@@ -289,7 +292,7 @@ static void upload_end(struct upload *upload)
     free(upload);
 }
 
-/* What all nodes know of a key from now on. MAY WAIT. */
+/* Sets the state of a key for all nodes. MAY WAIT. */
 static bool give(struct upload *upload, struct str key, const char *state, struct str sealed)
 {
     struct arena *arena = &upload->arena;
@@ -310,7 +313,7 @@ static bool give(struct upload *upload, struct str key, const char *state, struc
                      &(const struct store_words){args, is_variant ? 6 : 4}, &reply) == STORE_OK;
 }
 
-/* MAY WAIT. */
+/* The fiber of an upload. MAY WAIT. */
 static void upload_run(void *arg)
 {
     struct upload *upload = arg;
@@ -363,7 +366,7 @@ static void upload_send(struct upload *upload)
     }
 }
 
-/* Bytes that the store has of this worker. */
+/* Bytes of this worker's responses in the store. */
 static uint64_t kept_bytes(void)
 {
     uint64_t now = clock_now.now_ms / 1000;
@@ -433,7 +436,7 @@ void shared_fetch_let_go(struct shared_fetch *fetch)
     fetch->is_mine = false;
     if (uploads.count >= UPLOADS_MOST) {
         cache_count_shared(fetch->cache,
-                           CACHE_SHARED_DROPPED); /* others wait for the lease to end */
+                           CACHE_SHARED_DROPPED); /* other nodes wait for the end of the lease */
         return;
     }
     cache_count_shared(fetch->cache, CACHE_SHARED_WITHHELD);

@@ -1,4 +1,5 @@
-/* The index file: what the index knows, written now and then, so that a restart need not search. */
+/* The index file: a copy of the index, written from time to time, so that a restart need not search
+ * the disk. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +20,10 @@ struct snapshot_header {
     uint32_t record_size;
     uint64_t count; /* of records */
     uint32_t records_crc;
-    uint32_t header_crc; /* with this member zero */
+    uint32_t header_crc; /* calculated with this member zero */
 };
 
-/* One file, in the order of last use, the oldest first. */
+/* One file. The records are in order of last use, oldest first. */
 struct snapshot_record {
     uint8_t hash[CACHE_KEY_SIZE];
     uint64_t family;
@@ -75,7 +76,7 @@ static int by_use(const void *a, const void *b)
     return (x->used_at > y->used_at) - (x->used_at < y->used_at);
 }
 
-/* All entries with files, the lock being held for moments only. NULL without memory. */
+/* Copies all entries with files; holds the lock only briefly. NULL without memory. */
 static struct snapshot_record *copy_entries(struct cache_index *index, uint64_t *count)
 {
     size_t room = index->files + ROOM_MORE;
@@ -165,7 +166,7 @@ static bool read_whole(int fd, void *out, size_t size)
     return true;
 }
 
-/* The records of a good file, on the heap; else NULL. */
+/* The records of a valid file, on the heap; else NULL. */
 static struct snapshot_record *snapshot_read_file(int fd, uint64_t *count)
 {
     struct snapshot_header header;
@@ -188,7 +189,7 @@ static struct snapshot_record *snapshot_read_file(int fd, uint64_t *count)
     return records;
 }
 
-/* With the lock held. What the index knows already is newer. False: it is full. */
+/* Adds an entry, unless the index has a newer one. With the lock held. False: the index is full. */
 static bool restore(struct cache_index *index, const struct snapshot_record *record)
 {
     struct cache_evicted evicted;
@@ -242,7 +243,8 @@ int64_t cache_snapshot_read(struct cache *cache)
         return -1;
     }
     bool has_room = true;
-    /* The newest first, each after what is there: what is used already stays newer. */
+    /* From the newest to the oldest record, each as the least recently used: entries in use already
+     * stay more recent. */
     for (uint64_t left = count; left != 0 && has_room;) {
         cache_index_take(index);
         for (int i = 0; i < CACHE_PORTION && left != 0 && has_room; i++) {

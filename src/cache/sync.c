@@ -13,16 +13,18 @@
 #include "store/table.h"
 
 enum {
-    MEMORY = 1 << 20,    /* for the names of purges that the store does not have */
-    WAITING_MOST = 4096, /* of them; then all is purged instead */
+    MEMORY = 1 << 20,    /* for the names of purges that are not in the store yet */
+    WAITING_MOST = 4096, /* number of these; beyond it everything is purged instead */
     RECENT = 1024,       /* own purges that are remembered */
-    WARN_MS = 60000,     /* between two warnings that too many wait */
-    TOUCH_MS = 5000,     /* between two times that the contact is written to the disk */
+    WARN_MS = 60000,     /* between two warnings that too many are waiting */
+    TOUCH_MS = 5000,     /* between two writes of the contact time to the disk */
 };
 
-static const uint64_t kept_ms = 3600000;   /* what a node that was away can catch up with */
-static const uint64_t margin_ms = 60000;   /* for the clocks of store and node, and TOUCH_MS */
-static const uint64_t of_key = UINT64_MAX; /* the length of a purge that is of one key */
+static const uint64_t kept_ms =
+    3600000; /* purges that a node which was disconnected can still get */
+static const uint64_t margin_ms =
+    60000; /* for differences between the clocks of store and node, and TOUCH_MS */
+static const uint64_t of_key = UINT64_MAX; /* length of a purge of a single key */
 
 /* What is purged: as in the name of an item. */
 struct purge_target {
@@ -30,19 +32,18 @@ struct purge_target {
     uint8_t digest[CACHE_KEY_SIZE];
 };
 
-/* A purge of this node. */
+/* A purge that this node made. */
 struct own_purge {
     struct purge_target target;
-    uint64_t id;      /* the value of the item; random, not 0 */
-    uint64_t sent_ms; /* time of the epoch at which the store had it for sure; 0: not yet */
+    uint64_t id;      /* value of the item; random, not 0 */
+    uint64_t sent_ms; /* since the epoch: when the store certainly had it; 0: not yet */
 };
 
-/* What all workers know. */
+/* Shared by all workers. */
 struct purge_log {
-    struct shm_lock lock; /* of what follows */
-    uint64_t
-        contact_ms; /* time of the epoch: this node had all purges that the store had; 0: never */
-    uint32_t made;  /* own purges so far: the next one's place, modulo RECENT */
+    struct shm_lock lock; /* guards what follows */
+    uint64_t contact_ms; /* since the epoch: this node had all purges of the store then; 0: never */
+    uint32_t made;       /* own purges so far: position of the next, modulo RECENT */
     struct own_purge own[RECENT];
 };
 
@@ -65,7 +66,7 @@ static uint64_t epoch_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* ---- names of items: "k:DIGEST" of a key, "p:LENGTH:DIGEST" of a prefix ---- */
+/* ---- names of items: "k:DIGEST" for a key, "p:LENGTH:DIGEST" for a prefix ---- */
 
 static struct str target_text(const struct purge_target *target, struct arena *arena)
 {
@@ -78,7 +79,7 @@ static struct str target_text(const struct purge_target *target, struct arena *a
                               (int) sizeof(digest), digest);
 }
 
-/* False: it is no name of ours. */
+/* False: not a name of this table. */
 static bool target_read(struct str name, struct purge_target *target)
 {
     struct str kind = str_cut(&name, ':');
@@ -103,14 +104,14 @@ static bool is_same_target(const struct purge_target *one, const struct purge_ta
 
 /* ---- purges of this node ---- */
 
-/* A process that died inside has left a purge that is not whole: it matches none, or has the id of
- * another one. */
+/* A process that died with the lock may have left an incomplete purge: it matches none, or has the
+ * id of another one. */
 static void log_lock(struct purge_log *log)
 {
     shm_lock_take(&log->lock);
 }
 
-/* Under the lock: the last one of this target, or NULL. */
+/* The last purge of this target, or NULL. With the lock held. */
 static struct own_purge *own_find(struct purge_log *log, const struct purge_target *target)
 {
     uint32_t count = log->made < RECENT ? log->made : RECENT;
@@ -143,7 +144,7 @@ static void warn_of_many(struct cache_sync *sync)
     }
 }
 
-/* MAY WAIT. */
+/* Sends a purge to the other nodes. MAY WAIT. */
 static void purge_send(struct cache_sync *sync, struct purge_target target)
 {
     struct purge_log *log = sync->log;
@@ -155,7 +156,7 @@ static void purge_send(struct cache_sync *sync, struct purge_target target)
         md5_of(STR_NONE, target.digest);
     }
     arena_init(&arena);
-    /* Noted first: what is made and not noted would be taken for sent. */
+    /* The name is noted first: a purge that is recorded and not noted would be taken for sent. */
     struct str name = target_text(&target, &arena);
     store_table_note(sync->table, name);
     log_lock(log);
@@ -185,8 +186,8 @@ void cache_sync_prefix(struct cache_sync *sync, uint64_t length,
 
 /* ---- the table ---- */
 
-/* What waited for the store counts from when it gets there: until then nobody else could know of
- * it. */
+/* A purge that waited for the store has its full lifetime from when it gets there, since no other
+ * node could know it before. */
 static bool purge_item_get(void *owner, struct str name, struct arena *arena,
                            struct store_item *item)
 {
@@ -209,7 +210,7 @@ static bool purge_item_get(void *owner, struct str name, struct arena *arena,
     return item->ttl_ms != 0;
 }
 
-/* Is it one of this node, or one that this node made before it read all again? */
+/* Is it a purge of this node, or one that was made before this node last read all? */
 static bool is_known(const struct cache_sync *sync, const struct purge_target *target, uint64_t id,
                      uint64_t made_ms)
 {
@@ -229,7 +230,7 @@ static bool purge_item_put(void *owner, const struct store_item *item)
     uint64_t id;
 
     if (!target_read(item->name, &target) || !parse_hex(item->value, &id)) {
-        return true; /* nothing of ours */
+        return true; /* not an item of this table */
     }
     uint64_t left_ms = item->ttl_ms < kept_ms ? item->ttl_ms : kept_ms;
     if (is_known(sync, &target, id, epoch_ms() - (kept_ms - left_ms))) {
@@ -243,12 +244,12 @@ static bool purge_item_put(void *owner, const struct store_item *item)
     return true;
 }
 
-/* A purge that is over needs nothing. */
+/* An expired purge needs no action. */
 static void purge_item_drop(void *owner, struct str name)
 {
 }
 
-/* For a store that has lost something. */
+/* Lists the items for a store that has lost data. */
 static bool purge_item_list(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names)
 {
     struct purge_log *log = ((struct cache_sync *) owner)->log;
@@ -272,8 +273,8 @@ static void contact_name(const struct cache *cache, char name[CACHE_NAME_MAX])
     snprintf(name, CACHE_NAME_MAX, "%.*s/.sync", STR_ARG(cache->path->name));
 }
 
-/* The time of its file, which outlives this process: until then this node had all purges. 0: there
- * is none. */
+/* The modification time of the contact file, which outlives the process: until then this node had
+ * all purges. 0: no file. */
 static uint64_t contact_read(const struct cache *cache)
 {
     char name[CACHE_NAME_MAX];
@@ -283,7 +284,7 @@ static uint64_t contact_read(const struct cache *cache)
     return stat(name, &info) == 0 ? (uint64_t) info.st_mtim.tv_sec * 1000 : 0;
 }
 
-/* On a thread. */
+/* Runs on a thread. */
 static void contact_write(void *arg)
 {
     const struct cache *cache = arg;
@@ -299,7 +300,7 @@ static void contact_write(void *arg)
     }
 }
 
-/* MAY WAIT. */
+/* Called after an exchange with the store. MAY WAIT. */
 static void purges_exchanged(void *owner, struct store_table *table, bool is_read)
 {
     struct cache_sync *sync = owner;
@@ -316,7 +317,7 @@ static void purges_exchanged(void *owner, struct store_table *table, bool is_rea
     log->contact_ms = now_ms;
     for (uint32_t i = 1; is_all_sent && i <= RECENT && i <= log->made; i++) {
         struct own_purge *own = &log->own[(log->made - i) % RECENT];
-        is_all_sent = own->sent_ms == 0; /* those before it were sent, too */
+        is_all_sent = own->sent_ms == 0; /* those before it were sent as well */
         own->sent_ms = is_all_sent ? now_ms : own->sent_ms;
     }
     shm_lock_release(&log->lock);

@@ -8,14 +8,15 @@
 
 struct cache_sync;
 
-/* While the configuration is read, when the cache has its path. NULL after conf_error. */
+/* To be called while the configuration is read, when the cache has its path. NULL after
+ * conf_error. */
 struct cache_sync *cache_sync_new(struct conf *conf, struct conf_node *node, struct cache *cache,
                                   const struct store_sync_words *words);
 
 /*
- * This node has purged a key, or a prefix of so many bytes; the digest is MD5 of it. Other nodes
- * get it. MAY WAIT, for the store's timeout at most; what the store has not taken then, it gets
- * later.
+ * This node has purged a key, or a prefix of `length` bytes; the digest is its MD5. Passes the
+ * purge to other nodes. MAY WAIT, for the store's timeout at most; what the store has not accepted
+ * by then is sent later.
  */
 void cache_sync_key(struct cache_sync *sync, const uint8_t digest[CACHE_KEY_SIZE]);
 void cache_sync_prefix(struct cache_sync *sync, uint64_t length,
