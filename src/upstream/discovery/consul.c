@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "upstream/discovery/parse.h"
 
-/* Without an index nothing can be waited for. */
+/* Without an index a query cannot block, so there is a pause instead. */
 enum { NO_INDEX_PAUSE_MS = 1000 };
 
 /* ---- the answer ---- */
@@ -103,7 +103,7 @@ bool discovery_consul_read(struct json_text *text, struct discovery_answer *answ
     return is_good && json_is_over(text);
 }
 
-/* ---- one question ---- */
+/* ---- one query ---- */
 
 static const char *consul_round(struct discovery_watch *watch)
 {
@@ -116,7 +116,7 @@ static const char *consul_round(struct discovery_watch *watch)
     if (wrong != NULL) {
         return wrong;
     }
-    /* Consul adds up to a sixteenth to the time. */
+    /* Consul adds up to a sixteenth to the wait time. */
     uint64_t wait_ms = watch->index == 0 ? 0 : settings->wait_ms;
     const struct discovery_request request = {
         .method = "GET",
@@ -147,7 +147,7 @@ static const char *consul_round(struct discovery_watch *watch)
     for (unsigned i = 0; i < answer.skipped; i++) {
         discovery_count(watch->service->discovery, DISCOVERY_SKIPPED);
     }
-    /* One that goes back means another state of Consul: ask from the beginning. */
+    /* An index that decreases means that Consul's state was reset: start over. */
     watch->index = index < watch->index ? 0 : index;
     discovery_tell(watch, &answer.endpoints);
     if (index == 0) {

@@ -1,7 +1,7 @@
 /*
- * Servers of groups that an engine outside names: Consul, etcd, Kubernetes. Worker 0 asks the
- * engines and watches them; what they say is in a zone, and all workers are woken when it changes.
- * Nothing here waits but the fibers of worker 0. Implemented in services.c and zone.c.
+ * Servers of groups that come from a service discovery engine: Consul, etcd, Kubernetes. Worker 0
+ * queries and watches the engines; the results are in a zone, and all workers are woken when they
+ * change. Only fibers of worker 0 wait. Implemented in services.c and zone.c.
  */
 #ifndef UPSTREAM_DISCOVERY_DISCOVERY_H
 #define UPSTREAM_DISCOVERY_DISCOVERY_H
@@ -18,63 +18,63 @@
 struct discovery;
 struct discovery_service;
 
-/* ---- when the configuration is read ---- */
+/* ---- while the configuration is read ---- */
 
-/* Is the address of a `server` one of "consul:NAME", "etcd:PREFIX",
+/* Is the address of a `server` of the form "consul:NAME", "etcd:PREFIX" or
  * "kubernetes:NAMESPACE/SERVICE[:PORT]"? "consul:8500" is a host. */
 bool discovery_is_name(struct str written);
 
 /*
- * The service of that name, at the engine of this `discovery` block; an empty name: at the only one
- * of its type. Made at its first mention; the block may come later in the main context. NULL after
- * conf_error.
+ * The service of that name at the engine of this `discovery` block; with an empty block name, at
+ * the only block of its type. Created when first named; the block may follow later in the main
+ * context. NULL after conf_error.
  */
 struct discovery_service *discovery_use(struct conf *conf, const struct conf_node *node,
                                         struct str written, struct str discovery);
 
-/* Addresses that it has at most. */
+/* The largest number of addresses of the service. */
 unsigned discovery_most(const struct discovery_service *service);
 
 /* ---- in a worker ---- */
 
-/* Raised with each change; 0: nothing is known yet. */
+/* Incremented with each change; 0: nothing is known yet. */
 uint64_t discovery_version(const struct discovery_service *service);
 
-/* Its engine does not answer now. */
+/* Does the engine fail to answer at the moment? */
 bool discovery_is_failing(const struct discovery_service *service);
 
-/* The addresses of now, in the arena; of the version that it gives. */
+/* Gives the current addresses, in the arena, and their version. */
 uint64_t discovery_read(struct discovery_service *service, struct arena *arena,
                         struct resolved *out);
 
-/* Called on the loop's stack when the version has changed, or whether the engine answers;
- * list_remove ends that. */
+/* Called on the loop's stack when the version, or the state of the engine, has changed. Removed by
+ * list_remove. */
 struct discovery_listener {
     struct list node;
     void (*changed)(struct discovery_listener *listener);
 };
 void discovery_listen(struct discovery_service *service, struct discovery_listener *listener);
 
-/* ---- figures ---- */
+/* ---- counters ---- */
 
 enum discovery_counter {
     DISCOVERY_REQUESTS, /* sent to the engine */
     DISCOVERY_CHANGES,  /* of the addresses of a service */
-    DISCOVERY_FAILURES, /* no connection, no answer, one that is refused */
+    DISCOVERY_FAILURES, /* no connection, no answer, or a rejected one */
     DISCOVERY_REJECTED, /* of these: answers that were malformed or above a limit */
-    DISCOVERY_SKIPPED,  /* entries of answers without an address that can be used */
+    DISCOVERY_SKIPPED,  /* entries of answers without a usable address */
     DISCOVERY_COUNTERS
 };
 struct discovery_counts {
     _Atomic uint64_t of[DISCOVERY_COUNTERS];
 };
 
-/* All blocks of a reading, from one to the next. */
+/* All blocks of one reading of the configuration. */
 const struct discovery *discovery_first(struct conf *conf);
 const struct discovery *discovery_after(const struct discovery *discovery);
 struct str discovery_name(const struct discovery *discovery);
 const struct discovery_counts *discovery_counts_of(const struct discovery *discovery);
-/* Services whose engine does not answer now. */
+/* The number of services whose engine does not answer. */
 unsigned discovery_failing(const struct discovery *discovery);
 
 #endif

@@ -1,4 +1,4 @@
-/* etcd v3 by its gateway for JSON: what is below a prefix, then a watch from the revision of that
+/* etcd v3 by its JSON gateway: lists the keys below a prefix, then watches from that revision
  * on. */
 #include "base/clock.h"
 #include "base/text.h"
@@ -77,7 +77,7 @@ bool discovery_etcd_range_read(struct json_text *text, struct discovery_etcd_ans
             is_good = read_header(text, answer);
         } else if (str_is(name, "kvs")) {
             is_good = read_pairs(text, answer);
-        } else if (str_is(name, "more")) { /* there are more keys than were asked for */
+        } else if (str_is(name, "more")) { /* true: more keys than the limit */
             is_good = json_take_word(text, STR("false"));
         } else {
             is_good = json_skip_value(text);
@@ -218,7 +218,7 @@ bool discovery_etcd_value_read(struct json_text *text, struct resolved_address *
 
 /* ---- one round ---- */
 
-/* "key" and "range_end" of all keys that begin with the name of the service. */
+/* "key" and "range_end" for all keys that begin with the name of the service. */
 static struct str range_of(struct discovery_watch *watch)
 {
     struct arena *arena = &watch->arena;
@@ -236,7 +236,7 @@ static struct str range_of(struct discovery_watch *watch)
                         STR_ARG(base64_encode(arena, end, false)));
 }
 
-/* Logs in, where a user is configured. */
+/* Logs in, if a user is configured. */
 static const char *log_in(struct discovery_watch *watch, struct str *fields)
 {
     const struct discovery_settings *settings = watch->service->discovery->settings;
@@ -341,7 +341,7 @@ static const char *list_keys(struct discovery_watch *watch, struct str range, st
     return NULL;
 }
 
-/* Takes one message. *ends: etcd ended the watch. */
+/* Handles one message. *ends: etcd has ended the watch. */
 static const char *take_message(struct discovery_watch *watch, struct str line, bool *ends)
 {
     struct discovery_etcd_answer answer = {.most = watch->items.most};

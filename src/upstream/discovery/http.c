@@ -1,4 +1,4 @@
-/* HTTP/1.1 to an engine: one connection, one request after the other, answers whole or line by
+/* HTTP/1.1 to an engine: one connection, one request after another, answers read whole or line by
  * line. */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -12,7 +12,7 @@
 enum {
     READ_FIRST = 16384,
     INTERIM_MAX = 16, /* responses of 1xx before the answer */
-    /* A peer that is gone without a word is noticed within 25 s. */
+    /* A peer that disappears is detected within 25 s. */
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     KEEPALIVE_PROBES = 3,
@@ -63,7 +63,7 @@ static void keep_alive(const struct conn *conn)
     }
 }
 
-/* MAY WAIT. NULL: link->conn is up. */
+/* Connects to an address. MAY WAIT. NULL: link->conn is connected; else the error. */
 static const char *reach(struct discovery_link *link, const struct addr *addr)
 {
     static const struct log silent = {.sinks = NULL};
@@ -106,7 +106,7 @@ static const char *reach(struct discovery_link *link, const struct addr *addr)
     return NULL;
 }
 
-/* MAY WAIT. The addresses of the server. */
+/* Finds the addresses of the server. MAY WAIT. NULL, or the error. */
 static const char *find(struct discovery_link *link, struct vec *addrs)
 {
     const struct discovery_settings *settings = link->discovery->settings;
@@ -154,7 +154,7 @@ static const char *open_connection(struct discovery_link *link)
     return wrong;
 }
 
-/* ---- a head ---- */
+/* ---- response headers ---- */
 
 static bool take_field(struct discovery_link *link, struct str name, struct str value)
 {
@@ -174,7 +174,7 @@ static bool take_field(struct discovery_link *link, struct str name, struct str 
     return true;
 }
 
-/* The next line, without its end and spaces at both. */
+/* The next line, without line end and without spaces at both ends. */
 static struct str next_line(struct str *rest)
 {
     struct str line = str_cut(rest, '\n');
@@ -232,7 +232,7 @@ ssize_t discovery_head_read(struct str input, struct discovery_link *link)
 
 /* ---- input ---- */
 
-/* Waits for more input. NULL: it is there, or its end. */
+/* Waits for more input. NULL: input has arrived, or the end. Else the error. */
 static const char *await(struct discovery_link *link, uint64_t deadline_ms, bool *is_late)
 {
     struct conn *conn = link->conn;
@@ -261,7 +261,7 @@ static bool has_ended(const struct discovery_link *link)
            (link->conn->is_input_closed || link->conn->is_broken);
 }
 
-/* Interim answers are passed over. */
+/* Reads the header of the answer, skipping interim responses. */
 static const char *read_head(struct discovery_link *link, uint64_t deadline_ms)
 {
     unsigned interim = 0;
@@ -330,12 +330,12 @@ const char *discovery_ask(struct discovery_link *link, const struct discovery_re
         discovery_close(link);
     }
     if (wrong != NULL && !is_fresh && !fiber_is_cancelled()) {
-        return discovery_ask(link, request); /* the engine had closed it meanwhile */
+        return discovery_ask(link, request); /* the engine had closed the idle connection */
     }
     return wrong;
 }
 
-/* The empty line that ends a chunked body, with fields before it that nobody needs. */
+/* Consumes trailers, which are ignored, and the empty line that ends a chunked body. */
 static bool skip_trailers(struct discovery_link *link)
 {
     struct str input = conn_input(link->conn);
@@ -351,7 +351,7 @@ static bool skip_trailers(struct discovery_link *link)
     return end != NULL;
 }
 
-/* Takes what has arrived. NULL, or what is wrong. */
+/* Decodes the chunks that have arrived. NULL, or the error. */
 static const char *take_chunks(struct discovery_link *link)
 {
     for (;;) {
@@ -390,7 +390,7 @@ static const char *take_body(struct discovery_link *link)
     return NULL;
 }
 
-/* The body is over: the connection may carry another request. */
+/* The body is complete: the connection may be used for another request. */
 static void finish(struct discovery_link *link)
 {
     link->is_over = true;
@@ -400,7 +400,7 @@ static void finish(struct discovery_link *link)
     }
 }
 
-/* Has all of the body come? */
+/* Has the whole body arrived? */
 static bool is_whole(struct discovery_link *link, bool was_chunked)
 {
     if (was_chunked) {
@@ -476,7 +476,7 @@ bool discovery_has_line(const struct discovery_link *link)
     return link->lines_end > link->line_start;
 }
 
-/* The bytes of lines that were used give way. */
+/* Removes the lines that were used from the buffer. */
 static void drop_used(struct discovery_link *link)
 {
     memmove(link->body.data, link->body.data + link->line_start, link->body.len - link->line_start);
@@ -484,7 +484,7 @@ static void drop_used(struct discovery_link *link)
     link->lines_end = link->line_start = 0;
 }
 
-/* Looks at what came since for the end of a line. */
+/* Searches new bytes for the last line end. */
 static void find_lines(struct discovery_link *link, size_t from)
 {
     const char *last =

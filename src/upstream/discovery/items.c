@@ -1,4 +1,4 @@
-/* Addresses by the key of an engine, as its events change them. */
+/* Addresses by key of an engine, updated by events. */
 #include <stdlib.h>
 
 #include "base/fatal.h"

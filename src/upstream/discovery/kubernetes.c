@@ -49,7 +49,7 @@ static bool read_port(struct json_text *text, struct slice_port *port)
     return is_good;
 }
 
-/* The port that is wanted: by its name, its number, or the first. 0: the slice has none such. */
+/* The configured port: by name, by number, or the first one. 0: the slice has no such port. */
 static bool read_ports(struct json_text *text, struct str wanted, uint64_t *out)
 {
     bool is_good = true;
@@ -72,7 +72,7 @@ static bool read_ports(struct json_text *text, struct str wanted, uint64_t *out)
     return is_good;
 }
 
-/* Only `ready` counts; where it is not written, it is. */
+/* Only `ready` is used; it is true if it is absent. */
 static bool read_conditions(struct json_text *text, bool *is_ready)
 {
     bool is_good = true;
@@ -91,7 +91,7 @@ static bool read_conditions(struct json_text *text, bool *is_ready)
     return is_good;
 }
 
-/* Of several addresses the first: all lead to the same pod. */
+/* The first of several addresses: all belong to the same pod. */
 static bool read_addresses(struct json_text *text, struct str *out)
 {
     bool is_good = true;
@@ -151,8 +151,7 @@ static bool read_endpoints(struct json_text *text, uint16_t port, struct discove
     return is_good;
 }
 
-/* The endpoints come before the ports that they have: they are read when all of the slice was seen.
- */
+/* Endpoints come before the ports in a slice, so they are parsed when the whole slice was seen. */
 static bool read_slice(struct json_text *text, struct discovery_slices *out,
                        struct discovery_slice *slice)
 {
@@ -221,7 +220,7 @@ bool discovery_slices_read(struct json_text *text, struct discovery_slices *out)
 
 /* ---- an event ---- */
 
-/* The Status of an error: 410 means that the version is too old. */
+/* Parses the Status of an error: code 410 means that the version is too old. */
 static bool read_status(struct json_text *text, uint64_t *code)
 {
     bool is_good = true;
@@ -280,7 +279,7 @@ bool discovery_event_read(struct json_text *text, struct discovery_slices *out,
 
 /* NAMESPACE/SERVICE[:PORT] */
 struct service_name {
-    struct str path; /* of its EndpointSlices */
+    struct str path; /* path of its EndpointSlices */
     struct str port;
 };
 
@@ -300,7 +299,7 @@ static struct service_name split_name(struct discovery_watch *watch)
         .port = rest};
 }
 
-/* The token's file may have a new one at any time. */
+/* Reads the token from its file, which may change at any time. */
 static const char *authorize(struct discovery_watch *watch, struct str *fields)
 {
     struct str token = STR_NONE;
@@ -328,8 +327,8 @@ static void note_skipped(const struct discovery_watch *watch, const struct disco
     }
 }
 
-/* Takes the page that was read; what the next one needs is in the arena of the round, all else in
- * `scratch`. */
+/* Handles a page that was read. What the next page needs is kept in the round's arena, all else is
+ * in `scratch`. */
 static const char *take_page(struct discovery_watch *watch, const struct service_name *name,
                              struct discovery_slices *slices, struct arena *scratch)
 {
@@ -352,7 +351,7 @@ static const char *take_page(struct discovery_watch *watch, const struct service
     return NULL;
 }
 
-/* One page of the list. */
+/* Requests one page of the list. */
 static const char *list_page(struct discovery_watch *watch, const struct service_name *name,
                              struct discovery_slices *slices)
 {
@@ -396,7 +395,7 @@ static const char *list_slices(struct discovery_watch *watch, const struct servi
 
     discovery_items_clear(&watch->items);
     do {
-        wrong = pages++ > watch->items.most /* each page has a slice, but for the last one */
+        wrong = pages++ > watch->items.most /* every page has a slice, except the last one */
                     ? discovery_refuse(watch, "has more pages than endpoints_max")
                     : list_page(watch, name, &slices);
     } while (wrong == NULL && slices.more.len != 0);
@@ -409,7 +408,7 @@ static const char *list_slices(struct discovery_watch *watch, const struct servi
     return NULL;
 }
 
-/* Takes one event. */
+/* Applies one event. */
 static const char *apply_event(struct discovery_watch *watch, const struct service_name *name,
                                struct str line, struct arena *scratch)
 {

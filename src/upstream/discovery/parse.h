@@ -1,12 +1,12 @@
-/* What the parsers of answers share. */
+/* Shared by the parsers of answers. */
 #ifndef UPSTREAM_DISCOVERY_PARSE_H
 #define UPSTREAM_DISCOVERY_PARSE_H
 
 #include "base/parse.h"
 #include "upstream/discovery/private.h"
 
-/* Walks an object, or a list, that stands next; `break` is wrong inside: set `is_good` and it ends.
- */
+/* Iterate over the object, or list, that comes next. Do not use `break` inside: set `is_good` to
+ * false to end the loop. */
 #define JSON_EACH_MEMBER(text, name, is_good)                                                      \
     for (bool is_first_ = true, is_end_ = false;                                                   \
          ((is_good) = (is_good) && (!is_first_ || json_skip(text, '{')) &&                         \
@@ -18,20 +18,20 @@
                       json_next_item(text, &is_first_, &is_end_)) &&                               \
          !is_end_;)
 
-/* A list, or null in its place: Go writes that for an empty one. */
+/* Is the value null? Go writes null for an empty list. */
 static inline bool parse_is_null(struct json_text *text)
 {
     return json_peek(text) == 'n' && json_take_word(text, STR("null"));
 }
 
-/* A string; null counts as an empty one. */
+/* A string; null counts as empty. */
 static inline bool parse_text(struct json_text *text, struct str *out)
 {
     *out = STR_NONE;
     return parse_is_null(text) || json_take_string(text, out);
 }
 
-/* A number, or a string with one, as the gateway of gRPC writes 64 bits. */
+/* A number, or a string that contains one: gRPC gateways write 64-bit numbers as strings. */
 static inline bool parse_number(struct json_text *text, uint64_t *out)
 {
     struct str digits;

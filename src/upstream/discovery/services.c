@@ -1,4 +1,4 @@
-/* The blocks and the services of a reading; how workers hear of changes. */
+/* The blocks and services of a reading; how workers are informed of changes. */
 #include <errno.h>
 
 #include "upstream/discovery/private.h"
@@ -11,7 +11,7 @@ static const struct str prefixes[DISCOVERY_TYPES] = {
     [DISCOVERY_KUBERNETES] = STR_INIT("kubernetes:"),
 };
 
-/* Digits after the colon are a port. */
+/* Only digits after the colon: a port. */
 static bool is_port(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -231,8 +231,8 @@ static void look(struct discovery_service *service)
     }
 }
 
-/* The bell rang. It is never read: each write is an event for all workers, as they watch it
- * edge-triggered. */
+/* The eventfd was written. It is never read: it is watched edge-triggered, so each write is an
+ * event in all workers. */
 static void bell_rang(struct event_source *source, unsigned events)
 {
     const struct discovery *discovery = container_of(source, struct discovery, bell_source);

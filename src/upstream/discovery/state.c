@@ -1,5 +1,5 @@
-/* The state file of a block: the addresses that its services had last, as JSON; written by a thread
- * at each change. */
+/* The state file of a block: the last addresses of its services as JSON, written by a thread at
+ * each change. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/fs.h"
 #include "upstream/discovery/parse.h"
 
-/* A file that a thread writes. */
+/* A state file that a thread writes. */
 struct discovery_saving {
     struct thread_job job;
     struct thread_pool *pool;

@@ -1,5 +1,5 @@
-/* Worker 0 watches each service with a fiber: rounds of its engine, pauses after failures, what
- * becomes known. */
+/* Worker 0 watches each service on a fiber: rounds of its engine, pauses after failures, publishing
+ * of results. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,9 +10,9 @@
 #include "upstream/discovery/private.h"
 
 enum {
-    RETRY_FIRST_MS = 100, /* after the first failure; doubled with each that follows */
+    RETRY_FIRST_MS = 100, /* after the first failure; doubled with each further one */
     RETRY_MOST_MS = 10000,
-    SHOWN = 200, /* bytes of an engine's text that the log shows */
+    SHOWN = 200, /* bytes of an engine's message that are logged */
 };
 
 static const struct discovery_engine *const engines[DISCOVERY_TYPES] = {
@@ -21,14 +21,14 @@ static const struct discovery_engine *const engines[DISCOVERY_TYPES] = {
     [DISCOVERY_KUBERNETES] = &discovery_kubernetes,
 };
 
-/* ---- what rounds need ---- */
+/* ---- helpers of rounds ---- */
 
 uint64_t discovery_due(const struct discovery_watch *watch)
 {
     return clock_now.now_ms + watch->service->discovery->settings->read_timeout_ms;
 }
 
-/* Without spaces and ends of lines at both sides. */
+/* Removes spaces and line ends at both ends. */
 static struct str trimmed(struct str text)
 {
     while (text.len != 0 && (unsigned char) text.data[text.len - 1] <= ' ') {
@@ -40,7 +40,7 @@ static struct str trimmed(struct str text)
     return text;
 }
 
-/* A text of the engine, for the log. */
+/* A message of the engine, shortened for the log. */
 static struct str shown(struct str text)
 {
     return str_head(trimmed(text), SHOWN);
@@ -87,7 +87,7 @@ const char *discovery_secret(struct discovery_watch *watch, struct str file, str
     return NULL;
 }
 
-/* ---- what became known ---- */
+/* ---- results ---- */
 
 void discovery_works(struct discovery_watch *watch)
 {
@@ -148,7 +148,7 @@ void discovery_follow(struct discovery_watch *watch)
 
 /* ---- rounds ---- */
 
-/* When to ask again after one more round that ended at once. */
+/* The time of the next attempt, after another round that failed. */
 static uint64_t next_attempt(struct discovery_watch *watch)
 {
     uint64_t pause_ms = RETRY_FIRST_MS;
@@ -161,7 +161,7 @@ static uint64_t next_attempt(struct discovery_watch *watch)
     return clock_now.now_ms + pause_ms - random_uint32() % (unsigned) (pause_ms / 4);
 }
 
-/* Logged once; when the next round begins. The next server has its turn. */
+/* Logs the first failure, and gives the time of the next round, which uses the next server. */
 static uint64_t note_failure(struct discovery_watch *watch, const char *wrong)
 {
     struct discovery *discovery = watch->service->discovery;
@@ -183,7 +183,8 @@ static uint64_t note_failure(struct discovery_watch *watch, const char *wrong)
     return next_attempt(watch);
 }
 
-/* A list that comes is not enough: the watch after it may end at once, again and again. */
+/* Has the engine worked for long? A successful list is not sufficient, since the watch after it may
+ * end at once each time. */
 static bool has_worked_long(const struct discovery_watch *watch)
 {
     return watch->worked_ms != 0 && clock_now.now_ms - watch->worked_ms > RETRY_MOST_MS;
@@ -234,10 +235,11 @@ bool discovery_watch_start(struct discovery_service *service)
     watch->link.discovery = service->discovery;
     watch->link.log = log_main;
     watch->link.arena = &watch->arena;
-    watch->link.turn = random_uint32() % 1024; /* nodes begin with different servers */
+    watch->link.turn = random_uint32() % 1024; /* so that nodes begin with different servers */
     watch->items.most = discovery_most(service);
     service->watch = watch;
-    atomic_store(&service->record->is_failing, 0); /* a worker before this one may have died */
+    /* An earlier worker may have died while it was set. */
+    atomic_store(&service->record->is_failing, 0);
     return fiber_start(watch_run, watch, NULL) != FIBER_NO_STACK;
 }
 

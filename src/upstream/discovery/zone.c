@@ -1,4 +1,4 @@
-/* What is known of services, in the zone of their block: written by worker 0, read by all. */
+/* The state of services, in the zone of their block: written by worker 0, read by all workers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -71,7 +71,8 @@ uint64_t discovery_read(struct discovery_service *service, struct arena *arena,
     struct discovery_record *record = service->record;
 
     *out = (struct resolved){.count = 0};
-    shm_lock_take(&record->lock); /* a list is whole before it is here */
+    /* Lists are complete before they are linked here, so a dead owner leaves no damage. */
+    shm_lock_take(&record->lock);
     uint64_t version = record->version;
     const struct discovery_stored_list *list = record->list;
     if (list != NULL) {
@@ -97,7 +98,7 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : memcmp(&one->port, &other->port, sizeof(one->port));
 }
 
-/* Sorted, each address once. */
+/* Makes a sorted list with each address once. */
 static struct discovery_stored_list *make_list(struct arena *arena, const struct vec *endpoints)
 {
     struct discovery_stored_list *list =
@@ -133,7 +134,7 @@ static bool lists_equal(const struct discovery_stored_list *a,
     return true;
 }
 
-/* Under the lock, in few steps: a reader finds the former list or this one. */
+/* Replaces the list, with the lock held, so that a reader finds the old list or the new one. */
 static void replace(const struct discovery *discovery, struct discovery_record *record,
                     struct discovery_stored_list *list)
 {

@@ -1,10 +1,10 @@
-/* Active health checks: what a result means for a peer. */
+/* Active health checks: the effect of results on a peer. */
 #include "upstream/health.h"
 
 #include "base/clock.h"
 #include "upstream/health/private.h"
 
-/* Beyond a probe's timeout: then the worker or node that makes it is taken for dead. */
+/* Time after a probe's timeout at which its worker or node counts as dead. */
 #define SPARE_MS 1000
 
 uint64_t health_lost_after_ms(const struct health_settings *settings)
@@ -14,7 +14,7 @@ uint64_t health_lost_after_ms(const struct health_settings *settings)
 
 /* ---- results ---- */
 
-/* A cell of the former generation was taken over with its state, or is a fresh one. */
+/* Has the cell results from an earlier generation? */
 static bool was_checked(const struct peer_check *check)
 {
     return atomic_load(&check->rise) != 0 || atomic_load(&check->fall) != 0;
@@ -33,12 +33,11 @@ void health_begin_peer(const struct health_settings *settings, unsigned index,
         atomic_store(&check->rise, 0);
         atomic_fetch_or(&peer->cell->is_unhealthy, 1u << index);
     }
-    /* The second one does the same: should it come too late by a probe, the next probe corrects it.
-     */
+    /* A second worker does the same; if that comes after a probe, the next probe corrects it. */
     atomic_compare_exchange_strong(&check->next_ms, &never, first_ms == 0 ? 1 : first_ms);
 }
 
-/* Enough good answers: this check has nothing against the peer any more. */
+/* Enough successful probes: this check counts the peer as healthy. */
 static void turn_healthy(const struct health_subject *subject, const struct log *log)
 {
     struct peer_cell *cell = subject->peer->cell;
@@ -130,7 +129,7 @@ void health_settle(const struct health_subject *subject, const struct health_res
 
 /* ---- status pages ---- */
 
-/* What health_each_peer was given. */
+/* The arguments of health_each_peer. */
 struct peer_walk {
     void (*visit)(const struct upstream_group *group, const struct peer *peer, void *arg);
     void *arg;

@@ -1,4 +1,4 @@
-/* Active health checks: which peers there are to probe, as names resolve again. */
+/* Active health checks: updates the peers to probe when names resolve to other addresses. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@ static struct prober *find_prober(const struct checked_group *checked, unsigned 
 {
     for (unsigned n = 0; n < checked->count; n++) {
         struct prober *prober =
-            checked->probers[(hint + n) % checked->count]; /* most stay in place */
+            checked->probers[(hint + n) % checked->count]; /* most stay in the same position */
         if (prober->cell == cell && prober->index == index) {
             return prober;
         }
@@ -18,7 +18,7 @@ static struct prober *find_prober(const struct checked_group *checked, unsigned 
     return NULL;
 }
 
-/* The probers of one peer: those it has, or fresh ones, from *count on. */
+/* Appends the probers of a peer from *count on: existing ones, or new ones. */
 static bool list_peer(struct checked_group *checked, struct peer *peer, struct prober **probers,
                       unsigned *count)
 {
@@ -51,7 +51,7 @@ static bool list_peer(struct checked_group *checked, struct peer *peer, struct p
     return true;
 }
 
-/* Does it, earlier in order, probe the same address in the same way? */
+/* Does the earlier prober probe the same address in the same way? */
 static bool may_lead(const struct prober *leader, const struct prober *follower)
 {
     const struct health_settings *a = leader->settings;
@@ -62,7 +62,8 @@ static bool may_lead(const struct prober *leader, const struct prober *follower)
            str_equal(a->type, b->type) && addr_equal(&leader->peer->addr, &follower->peer->addr);
 }
 
-/* A name has this address several times: each is a server, but one probe tells of all. */
+/* Is it the same address of the same name? Each occurrence is a peer, but one probe is enough for
+ * all. */
 static bool is_twin(const struct prober *leader, const struct prober *follower)
 {
     return leader->leader == NULL && leader->settings == follower->settings &&
@@ -71,7 +72,7 @@ static bool is_twin(const struct prober *leader, const struct prober *follower)
            str_equal(leader->peer->target, follower->peer->target);
 }
 
-/* Among those that come earlier in its own group. */
+/* Finds an earlier prober of the same address in the same group. */
 static const struct prober *find_twin(const struct checked_group *checked, unsigned position)
 {
     for (unsigned i = 0; i < position; i++) {
@@ -96,7 +97,8 @@ static const struct prober *find_leader(const struct health_worker *worker,
     return NULL;
 }
 
-/* `unique`, and addresses that a name has twice: who probes for whom; the same in all workers. */
+/* Sets the leader of each prober that need not probe, for `unique` and for addresses that a name
+ * has twice; the same in all workers. */
 void health_choose_leaders(struct health_worker *worker)
 {
     for (unsigned w = 0; w < worker->group_count; w++) {

@@ -1,4 +1,4 @@
-/* Active health checks: one probe, from its connection to what it means. */
+/* Active health checks: one probe, from its connection to its result. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 /* ---- connections ---- */
 
-/* Wakes the fiber that waits for input. */
+/* Input NULL: input wakes the fiber. */
 static const struct conn_owner probe_owner = {.input = 0};
 
 void health_drop_conn(struct prober *prober)
@@ -21,7 +21,7 @@ void health_drop_conn(struct prober *prober)
     }
 }
 
-/* May the kept connection carry one more probe? */
+/* Can the kept connection be used for another probe? */
 static bool is_conn_good(const struct prober *prober)
 {
     const struct health_settings *settings = prober->settings;
@@ -32,12 +32,12 @@ static bool is_conn_good(const struct prober *prober)
            clock_now.now_ms - prober->conn_made_ms < settings->keepalive_time_ms;
 }
 
-/* Puts a fresh connection that is up into the probe. False: the probe says why; what went wrong
- * here at home gives *is_our_fault. */
+/* Opens a connection for the probe. False: the probe has the reason; *is_our_fault: the error is on
+ * our side. */
 static bool connect_probe(struct prober *prober, struct probe_run *run, struct health_probe *probe,
                           bool *is_our_fault)
 {
-    static const struct log nowhere; /* one line tells of the change, not one for each attempt */
+    static const struct log nowhere; /* only a change of state is logged, not each attempt */
     const struct upstream_connection_options options = {.tls = prober->settings->tls,
                                                         .is_datagram =
                                                             prober->settings->is_datagram};
@@ -61,13 +61,13 @@ static bool connect_probe(struct prober *prober, struct probe_run *run, struct h
         return false;
     }
     probe->conn->owner = &probe_owner;
-    probe->conn->is_readable = 1; /* some servers speak first */
+    probe->conn->is_readable = 1; /* some servers send first */
     return true;
 }
 
 /* ---- one probe ---- */
 
-/* Speaks on probe->conn. True: the peer is healthy. */
+/* Runs the protocol of the probe on probe->conn. True: the peer is healthy. */
 static bool speak(struct prober *prober, struct health_probe *probe)
 {
     const struct health_settings *settings = prober->settings;
@@ -81,7 +81,8 @@ static bool speak(struct prober *prober, struct health_probe *probe)
     return settings->speak == NULL || settings->speak(probe);
 }
 
-/* On a kept connection, or a fresh one; that a kept one ended says nothing yet about the peer. */
+/* Probes on the kept connection or a new one. If a kept connection has ended, that says nothing
+ * about the peer. */
 static bool make_probe(struct prober *prober, struct probe_run *run, struct health_probe *probe,
                        bool *is_our_fault)
 {
@@ -101,8 +102,8 @@ static bool make_probe(struct prober *prober, struct probe_run *run, struct heal
     return connect_probe(prober, run, probe, is_our_fault) && speak(prober, probe);
 }
 
-/* The same address in other groups, or a second time in this one: those that let this one probe for
- * them hear of it. */
+/* Applies the result to the probers whose leader this is: of the same address in other groups, or
+ * again in this group. */
 static void tell_followers(const struct prober *leader, const struct health_result *result)
 {
     const struct health_worker *worker = leader->checked->worker;
@@ -120,7 +121,8 @@ static void tell_followers(const struct prober *leader, const struct health_resu
     }
 }
 
-/* When the next probe is due, unless somebody took us for dead and has made it his own. */
+/* Sets the time of the next probe, unless another worker took this one for dead and has claimed
+ * it. */
 static void plan_next(struct probe_run *run, struct prober *prober, uint64_t next_ms)
 {
     uint64_t claimed = run->claimed_ms;
@@ -138,7 +140,7 @@ static uint64_t next_time(const struct health_settings *settings, uint64_t start
     return next > clock_now.now_ms ? next : clock_now.now_ms + 1;
 }
 
-/* The connection serves the next probe, or ends. */
+/* Keeps the connection for the next probe, or closes it. */
 static void put_away(struct prober *prober, const struct health_probe *probe, bool is_good)
 {
     if (probe->conn == NULL) {
@@ -153,8 +155,8 @@ static void put_away(struct prober *prober, const struct health_probe *probe, bo
     }
 }
 
-/* What the probe means, and when the next one is due. A peer that has left meanwhile is nobody's.
- */
+/* Applies the result, and plans the next probe. The result is ignored if the peer was removed in
+ * the meantime. */
 static void conclude(struct probe_run *run, struct prober *prober,
                      const struct health_result *result, bool is_our_fault)
 {
@@ -191,8 +193,8 @@ static void end_run(struct probe_run *run)
 }
 
 /*
- * Where nodes make probes together: is it this one's turn? MAY WAIT. If not, it looks again a while
- * later, unless the result of another node has come by then.
+ * Where several nodes share probes: is it this node's turn? MAY WAIT. If not, it is checked again
+ * later, unless the result of another node arrives before.
  */
 static bool is_our_turn(struct probe_run *run, struct prober *prober)
 {
@@ -235,7 +237,7 @@ static void probe_once(struct probe_run *run, struct prober *prober)
     conclude(run, prober, &result, is_our_fault);
 }
 
-/* A probe, from its start to its end. */
+/* The fiber of a probe. */
 static void run_probe(void *arg)
 {
     struct probe_run *run = arg;
@@ -256,7 +258,7 @@ static void run_probe(void *arg)
     health_free_if_idle(worker);
 }
 
-/* The claim is ours: a fiber makes the probe. */
+/* Starts a fiber for a probe that was claimed. */
 bool health_start_probe(struct prober *prober, uint64_t claimed_ms)
 {
     struct health_worker *worker = prober->checked->worker;
@@ -273,7 +275,7 @@ bool health_start_probe(struct prober *prober, uint64_t claimed_ms)
     run->pick.arena = &run->arena;
     run->pick.log = &prober->settings->log;
     upstream_pick_begin(&run->pick, prober->checked->group);
-    run->peer = prober->peer; /* of the list that was looked at in this very turn: the same */
+    run->peer = prober->peer; /* the list was updated in this same turn, so this is its peer */
     prober->run = run;
     prober->is_ours = true;
     worker->running++;

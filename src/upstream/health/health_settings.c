@@ -1,4 +1,4 @@
-/* Active health checks as the configuration has them: the checks of a group, the parameters of
+/* The configuration of active health checks: the checks of a group, the parameters of
  * `health_check`, and the names of `match` blocks. */
 #include "base/map.h"
 #include "base/parse.h"
@@ -21,9 +21,10 @@ bool health_add(struct conf *conf, const struct conf_node *node, struct upstream
     return true;
 }
 
-/* ---- words ---- */
+/* ---- parameters ---- */
 
-/* Of nginx Plus; the timeout is that of its stream module, which has a directive for it. */
+/* The defaults of nginx Plus; the timeout is that of its stream module, which has a directive for
+ * it. */
 enum { INTERVAL_MS = 5000, TIMEOUT_MS = 5000 };
 
 void health_settings_init(struct health_settings *settings)

@@ -1,4 +1,4 @@
-/* What probes of any protocol do on their connections: send, and wait for an answer. */
+/* Common to probes of all protocols: sending, and waiting for an answer. */
 #include <errno.h>
 
 #include "net/conn/conn.h"

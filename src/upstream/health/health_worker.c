@@ -1,5 +1,5 @@
-/* Active health checks in a worker: one fiber that knows what is due, and a fiber for each probe.
- */
+/* Active health checks in a worker: one fiber that starts probes when they are due, and a fiber for
+ * each probe. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,16 +7,16 @@
 #include "upstream/health/private.h"
 
 enum {
-    PROBES_MAX = 256,     /* under way at one time in a worker */
+    PROBES_MAX = 256,     /* simultaneous probes of a worker */
     LOOK_EVERY_MS = 1000, /* peers may have changed since */
 };
 
 static struct list workers = {&workers, &workers};
 
-/* ---- what is due ---- */
+/* ---- scheduling ---- */
 
-/* Others than the one who made the last probe look a while later: so that one worker continues,
- * with the connection that it has. */
+/* When the probe is due for this worker. Workers that did not make the last probe wait a little
+ * longer, so that the same worker continues, with the connection that it has. */
 static uint64_t due_time(const struct prober *prober)
 {
     uint64_t due = atomic_load(&prober->cell->checks[prober->index].next_ms);
@@ -28,8 +28,8 @@ static uint64_t due_time(const struct prober *prober)
     return due;
 }
 
-/* Starts the probe when it is due and nobody else was faster. Gives when to look again; *is_full:
- * no probe more can be made now. */
+/* Starts the probe if it is due and no other worker has claimed it. Gives the time to look again;
+ * *is_full: no further probe can be started now. */
 static uint64_t look_at_prober(struct prober *prober, bool *is_full)
 {
     uint64_t now = clock_now.now_ms;
@@ -61,7 +61,7 @@ static uint64_t look_at_prober(struct prober *prober, bool *is_full)
     return UINT64_MAX;
 }
 
-/* The prober at this place, or at the next where there is one. */
+/* The prober at this position, or the next one that exists. */
 static struct prober *prober_at(const struct health_worker *worker, unsigned *group,
                                 unsigned *index)
 {
@@ -72,7 +72,7 @@ static struct prober *prober_at(const struct health_worker *worker, unsigned *gr
     return worker->groups[*group].probers[*index];
 }
 
-/* All checks. Gives when to look again. */
+/* Looks at all checks. Gives the time to look again. */
 static uint64_t look_around(struct health_worker *worker)
 {
     uint64_t soonest = clock_now.now_ms + LOOK_EVERY_MS;
@@ -99,7 +99,8 @@ static uint64_t look_around(struct health_worker *worker)
             soonest = again < soonest ? again : soonest;
         }
         if (is_full) {
-            worker->first_group = group; /* who goes without now comes first the next time */
+            /* The next look begins with the probers that were left out now. */
+            worker->first_group = group;
             worker->first = index;
             break;
         }
@@ -141,7 +142,7 @@ static void free_worker(struct health_worker *worker)
     free(worker);
 }
 
-/* The last of the fibers: nobody looks at it any more. */
+/* Frees the worker's state after the last of its fibers has ended. */
 void health_free_if_idle(struct health_worker *worker)
 {
     if (worker->is_ending && worker->running == 0 && worker->fiber == NULL) {
@@ -149,7 +150,7 @@ void health_free_if_idle(struct health_worker *worker)
     }
 }
 
-/* Lines of a check go where its block says, or those of the set. */
+/* Sets the log of a check: that of its block, or else that of the set. */
 static void set_log(struct health_settings *check, const struct upstream_set *set)
 {
     check->log = set->log;
@@ -160,7 +161,7 @@ static void set_log(struct health_settings *check, const struct upstream_set *se
     }
 }
 
-/* The groups of the set that have checks. False: no memory. */
+/* Adds the groups of the set that have checks. False: no memory. */
 static bool add_groups(struct health_worker *worker, struct upstream_set *set)
 {
     bool is_ok = true;
@@ -209,7 +210,7 @@ bool health_worker_start(struct upstream_set *set)
     return true;
 }
 
-/* Fibers are asked to end; idle connections are closed. */
+/* Cancels all fibers, and closes idle connections. */
 static void end_worker(struct health_worker *worker)
 {
     worker->is_ending = true;
