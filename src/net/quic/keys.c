@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <openssl/evp.h>
 
+#include "net/quic/gcm.h"
 #include "net/quic/quic.h"
 #include "net/tls/secret.h"
 
@@ -69,9 +70,16 @@ static bool make_aead(struct quic_keys *keys)
         !tls_expand_label(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
         return false;
     }
-    keys->aead = cipher_new(keys->suite->aead, key, keys->seals);
+    keys->gcm = keys->suite->is_chacha ? NULL : quic_gcm_new(key, keys->suite->key_size);
+    keys->aead = keys->gcm != NULL ? NULL : cipher_new(keys->suite->aead, key, keys->seals);
     OPENSSL_cleanse(key, sizeof(key));
-    return keys->aead != NULL;
+    return keys->gcm != NULL || keys->aead != NULL;
+}
+
+static void aead_free(struct quic_keys *keys)
+{
+    quic_gcm_free(keys->gcm);
+    EVP_CIPHER_CTX_free(keys->aead);
 }
 
 static bool make_protection(struct quic_keys *keys)
@@ -139,7 +147,7 @@ bool quic_keys_make_next(struct quic_keys *next, const struct quic_keys *keys)
 void quic_keys_replace(struct quic_keys *keys, struct quic_keys *next)
 {
     assert(next->shares_protection && next->protection == keys->protection);
-    EVP_CIPHER_CTX_free(keys->aead);
+    aead_free(keys);
     bool shares = keys->shares_protection;
     *keys = *next;
     keys->shares_protection = shares;
@@ -148,7 +156,7 @@ void quic_keys_replace(struct quic_keys *keys, struct quic_keys *next)
 
 void quic_keys_free(struct quic_keys *keys)
 {
-    EVP_CIPHER_CTX_free(keys->aead);
+    aead_free(keys);
     if (!keys->shares_protection) {
         EVP_CIPHER_CTX_free(keys->protection);
     }
@@ -179,11 +187,17 @@ static void make_nonce(const struct quic_keys *keys, uint64_t number, unsigned c
 bool quic_seal(struct quic_keys *keys, uint64_t number, const unsigned char *header,
                unsigned char *payload, size_t size)
 {
-    unsigned char nonce[12];
+    unsigned char nonce[QUIC_GCM_NONCE_SIZE];
     int n;
 
     make_nonce(keys, number, nonce);
     keys->uses++;
+    if (keys->gcm != NULL) {
+        const struct quic_gcm_packet packet = {nonce, header, (size_t) (payload - header), payload,
+                                               size};
+        quic_gcm_seal(keys->gcm, &packet);
+        return true;
+    }
     return EVP_EncryptInit_ex(keys->aead, NULL, NULL, NULL, nonce) == 1 &&
            EVP_EncryptUpdate(keys->aead, NULL, &n, header, (int) (payload - header)) == 1 &&
            EVP_EncryptUpdate(keys->aead, payload, &n, payload, (int) size) == 1 &&
@@ -192,23 +206,33 @@ bool quic_seal(struct quic_keys *keys, uint64_t number, const unsigned char *hea
                1;
 }
 
+/* By OpenSSL. */
+static bool aead_open(struct quic_keys *keys, const struct quic_gcm_packet *packet)
+{
+    unsigned char *tag = packet->payload + packet->size;
+    int n;
+
+    return EVP_DecryptInit_ex(keys->aead, NULL, NULL, NULL, packet->nonce) == 1 &&
+           EVP_CIPHER_CTX_ctrl(keys->aead, EVP_CTRL_AEAD_SET_TAG, QUIC_TAG_SIZE, tag) == 1 &&
+           EVP_DecryptUpdate(keys->aead, NULL, &n, packet->header, (int) packet->header_size) ==
+               1 &&
+           EVP_DecryptUpdate(keys->aead, packet->payload, &n, packet->payload,
+                             (int) packet->size) == 1 &&
+           EVP_DecryptFinal_ex(keys->aead, tag, &n) == 1;
+}
+
 bool quic_open(struct quic_keys *keys, uint64_t number, const unsigned char *header,
                unsigned char *payload, size_t size)
 {
-    unsigned char nonce[12];
-    int n;
+    unsigned char nonce[QUIC_GCM_NONCE_SIZE];
 
     if (size < QUIC_TAG_SIZE) {
         return false;
     }
-    size -= QUIC_TAG_SIZE;
     make_nonce(keys, number, nonce);
-    if (EVP_DecryptInit_ex(keys->aead, NULL, NULL, NULL, nonce) == 1 &&
-        EVP_CIPHER_CTX_ctrl(keys->aead, EVP_CTRL_AEAD_SET_TAG, QUIC_TAG_SIZE, payload + size) ==
-            1 &&
-        EVP_DecryptUpdate(keys->aead, NULL, &n, header, (int) (payload - header)) == 1 &&
-        EVP_DecryptUpdate(keys->aead, payload, &n, payload, (int) size) == 1 &&
-        EVP_DecryptFinal_ex(keys->aead, payload + size, &n) == 1) {
+    const struct quic_gcm_packet packet = {nonce, header, (size_t) (payload - header), payload,
+                                           size - QUIC_TAG_SIZE};
+    if (keys->gcm != NULL ? quic_gcm_open(keys->gcm, &packet) : aead_open(keys, &packet)) {
         return true;
     }
     keys->uses++;

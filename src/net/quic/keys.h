@@ -1,6 +1,6 @@
 /*
  * Keys of packets (RFC 9001, 5; RFC 9369, 3.3): secrets to keys, packets sealed and opened, headers
- * protected. Contexts of OpenSSL are made once for each key; nothing is allocated for a packet.
+ * protected. What the libraries make of a key is made once; nothing is allocated for a packet.
  */
 #ifndef NET_QUIC_KEYS_H
 #define NET_QUIC_KEYS_H
@@ -14,6 +14,7 @@
 #include "net/tls/secret.h"
 
 struct evp_cipher_ctx_st;
+struct quic_gcm;
 
 #define QUIC_SECRET_MOST 48u
 #define QUIC_SAMPLE_SIZE 16u
@@ -26,7 +27,8 @@ struct quic_keys {
     bool seals;
     uint8_t iv[12];
     uint8_t secret[QUIC_SECRET_MOST];
-    struct evp_cipher_ctx_st *aead; /* owned */
+    struct quic_gcm *gcm;           /* owned; of AES-GCM where gcm.h has it */
+    struct evp_cipher_ctx_st *aead; /* owned; else */
     struct evp_cipher_ctx_st
         *protection; /* of headers; owned, unless it is shared with the keys before an update */
     bool shares_protection;
@@ -35,7 +37,7 @@ struct quic_keys {
 
 static inline bool quic_keys_are_there(const struct quic_keys *keys)
 {
-    return keys->aead != NULL;
+    return keys->suite != NULL;
 }
 
 /* Makes keys of a traffic secret. seals: for sending. False: OpenSSL has no such cipher, or no

@@ -1,7 +1,9 @@
 /* The test vectors of RFC 9001, appendix A, and RFC 9369, appendix A; updates of keys. */
+#include <openssl/evp.h>
 #include <stdio.h>
 
 #include "net/quic/bytes.h"
+#include "net/quic/gcm.h"
 #include "net/quic/keys.h"
 #include "net/quic/quic.h"
 
@@ -148,12 +150,90 @@ static void updates(void **state)
     quic_keys_free(&read);
 }
 
+/* Keys as they are made, and the same ones with a context of OpenSSL in place of libipsec-mb. */
+static bool make_pair(struct quic_keys *keys, struct quic_keys *openssl, unsigned suite, bool seals)
+{
+    struct bytes secret =
+        from_hex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+                 "202122232425262728292a2b2c2d2e2f");
+    unsigned char key[32];
+
+    secret.len = tls_suite_of(suite)->hash_size;
+    assert_true(quic_keys_make(keys, tls_suite_of(suite), QUIC_VERSION_1, as_str(&secret), seals));
+    assert_true(
+        quic_keys_make(openssl, tls_suite_of(suite), QUIC_VERSION_1, as_str(&secret), seals));
+    if (keys->gcm == NULL) {
+        return false;
+    }
+    assert_null(keys->aead);
+    quic_gcm_free(openssl->gcm);
+    openssl->gcm = NULL;
+    openssl->aead = EVP_CIPHER_CTX_new();
+    assert_true(tls_expand_label(openssl->suite, as_str(&secret), "quic key", key,
+                                 openssl->suite->key_size));
+    assert_int_equal(EVP_CipherInit_ex(openssl->aead, openssl->suite->aead, NULL, key, NULL, seals),
+                     1);
+    return true;
+}
+
+/* Headers of 1 to 60 bytes, payloads of 0 to 1500. */
+static void libraries_agree(unsigned suite)
+{
+    struct quic_keys write[2], read[2];
+    unsigned char bytes[2][1600];
+    bool has_both =
+        make_pair(&write[0], &write[1], suite, true) && make_pair(&read[0], &read[1], suite, false);
+
+    for (size_t size = 0; has_both && size <= 1500; size++) {
+        size_t header = 1 + size % 60, all = header + size + QUIC_TAG_SIZE;
+        uint64_t number = size * 0x123456789ull;
+        for (size_t i = 0; i < all; i++) {
+            bytes[0][i] = bytes[1][i] = (unsigned char) (i * 7 + size);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            assert_true(quic_seal(&write[i], number, bytes[i], bytes[i] + header, size));
+        }
+        assert_memory_equal(bytes[0], bytes[1], all);
+        for (unsigned i = 0; i < 2; i++) {
+            assert_true(
+                quic_open(&read[i], number, bytes[i], bytes[i] + header, size + QUIC_TAG_SIZE));
+            assert_int_equal(bytes[i][header - 1], (unsigned char) ((header - 1) * 7 + size));
+            bytes[i][all - 1 - size % QUIC_TAG_SIZE] ^= 0x80;
+            assert_false(
+                quic_open(&read[i], number, bytes[i], bytes[i] + header, size + QUIC_TAG_SIZE));
+        }
+        assert_memory_equal(bytes[0], bytes[1], header);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        quic_keys_free(&write[i]);
+        quic_keys_free(&read[i]);
+    }
+    if (!has_both) {
+        skip();
+    }
+}
+
+static void libraries_agree_on_aes_128(void **state)
+{
+    libraries_agree(0x1301);
+}
+
+static void libraries_agree_on_aes_256(void **state)
+{
+    libraries_agree(0x1302);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(server_initial), cmocka_unit_test(what_was_changed_does_not_open),
-        cmocka_unit_test(retry),          cmocka_unit_test(chacha),
-        cmocka_unit_test(version_2),      cmocka_unit_test(updates),
+        cmocka_unit_test(server_initial),
+        cmocka_unit_test(what_was_changed_does_not_open),
+        cmocka_unit_test(retry),
+        cmocka_unit_test(chacha),
+        cmocka_unit_test(version_2),
+        cmocka_unit_test(updates),
+        cmocka_unit_test(libraries_agree_on_aes_128),
+        cmocka_unit_test(libraries_agree_on_aes_256),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
