@@ -1,51 +1,57 @@
 /* What is sent: packets are made of what waits, datagrams of packets, and trains of datagrams of
  * one size. */
 #include "net/quic/packer.h"
+#include "net/quic/reads.h"
 
 #define LEAST_ROOM 64u      /* bytes for one more packet in a datagram */
 #define FIRST_FLIGHT 14720u /* bytes: the first window (RFC 9002, 7.2) */
 
-/* Packets of the train whose headers are not protected yet; all of one set of keys. */
-static struct {
+/* Packets of the train that are not sealed yet: their data may still be in files. All are of one
+ * set of keys. */
+static struct unsealed {
     struct quic_keys *keys;
     unsigned count;
-    unsigned char samples[QUIC_MASKS_MOST * QUIC_SAMPLE_SIZE];
-    unsigned char *first[QUIC_MASKS_MOST];
-    unsigned char *number_at[QUIC_MASKS_MOST];
-    uint8_t number_size[QUIC_MASKS_MOST];
-} unprotected;
+    struct unsealed_packet {
+        unsigned char *start, *number_at, *payload;
+        unsigned char *end; /* where the tag is to be */
+        uint64_t number;
+    } packets[QUIC_MASKS_MOST];
+} unsealed;
 
 /* ---- sealing ---- */
 
-static void protect_all(void)
+static void seal_all(void)
 {
+    unsigned char samples[QUIC_MASKS_MOST * QUIC_SAMPLE_SIZE];
     unsigned char masks[QUIC_MASKS_MOST * QUIC_MASK_SIZE];
 
-    if (unprotected.count == 0) {
-        return;
+    quic_reads_finish();
+    for (unsigned i = 0; i < unsealed.count; i++) {
+        const struct unsealed_packet *packet = &unsealed.packets[i];
+        quic_seal(unsealed.keys, packet->number, packet->start, packet->payload,
+                  (size_t) (packet->end - packet->payload));
+        memcpy(samples + i * QUIC_SAMPLE_SIZE, packet->number_at + 4, QUIC_SAMPLE_SIZE);
     }
-    if (quic_masks(unprotected.keys, unprotected.samples, unprotected.count, masks)) {
-        for (unsigned i = 0; i < unprotected.count; i++) {
-            quic_mask_apply(unprotected.first[i], unprotected.number_at[i],
-                            unprotected.number_size[i], masks + i * QUIC_MASK_SIZE);
+    if (unsealed.count != 0 && quic_masks(unsealed.keys, samples, unsealed.count, masks)) {
+        for (unsigned i = 0; i < unsealed.count; i++) {
+            const struct unsealed_packet *packet = &unsealed.packets[i];
+            quic_mask_apply(packet->start, packet->number_at,
+                            (unsigned) (packet->payload - packet->number_at),
+                            masks + i * QUIC_MASK_SIZE);
         }
     }
-    unprotected.count = 0;
+    unsealed.count = 0;
 }
 
-static void protect_later(const struct packet_out *packet)
+static void seal_later(const struct packet_out *packet)
 {
-    unsigned i;
-
-    if (unprotected.keys != &packet->level->write || unprotected.count == QUIC_MASKS_MOST) {
-        protect_all();
-        unprotected.keys = &packet->level->write;
+    if (unsealed.keys != &packet->level->write || unsealed.count == QUIC_MASKS_MOST) {
+        seal_all();
+        unsealed.keys = &packet->level->write;
     }
-    i = unprotected.count++;
-    memcpy(unprotected.samples + i * QUIC_SAMPLE_SIZE, packet->number_at + 4, QUIC_SAMPLE_SIZE);
-    unprotected.first[i] = packet->start;
-    unprotected.number_at[i] = packet->number_at;
-    unprotected.number_size[i] = (uint8_t) packet->number_size;
+    unsealed.packets[unsealed.count++] =
+        (struct unsealed_packet){packet->start, packet->number_at, packet->payload, packet->end,
+                                 packet->number};
 }
 
 /* ---- packets ---- */
@@ -144,7 +150,8 @@ static void pad(struct packet_out *packet, size_t size)
     packet->end += size;
 }
 
-static void seal_packet(struct packer *p, struct packet_out *packet)
+/* All of it is there but data of files. */
+static void finish_packet(struct packer *p, struct packet_out *packet)
 {
     size_t size;
 
@@ -155,9 +162,8 @@ static void seal_packet(struct packer *p, struct packet_out *packet)
     if (packet->length_at != NULL) {
         quic_length_set(packet->length_at, packet->number_size + size + QUIC_TAG_SIZE);
     }
-    quic_seal(&packet->level->write, packet->number, packet->start, packet->payload, size);
+    seal_later(packet);
     packet->end += QUIC_TAG_SIZE;
-    protect_later(packet);
     packet->level->has_sent = true;
     p->c->counts.packets_sent++;
 }
@@ -187,7 +193,7 @@ static void note_sent(struct packer *p, struct packet_out *packet)
     }
 }
 
-/* The packets are there: padding, seals. Gives the size of the datagram. */
+/* The packets are there: padding, sizes. Gives the size of the datagram. */
 static size_t finish_datagram(struct packer *p)
 {
     struct packet_out *last = &p->packets[p->count - 1];
@@ -207,7 +213,7 @@ static size_t finish_datagram(struct packer *p)
         pad(last, wanted - size);
     }
     for (unsigned i = 0; i < p->count; i++) {
-        seal_packet(p, &p->packets[i]);
+        finish_packet(p, &p->packets[i]);
         note_sent(p, &p->packets[i]);
     }
     return (size_t) (last->end - p->start);
@@ -285,7 +291,7 @@ static bool send_train(struct packer *p)
             break;
         }
     }
-    protect_all();
+    seal_all();
     if (count != 0) {
         quic_udp_queue(c, p->path, &train);
     }
@@ -304,7 +310,7 @@ static void send_mtu_probe(struct packer *p)
     }
     c->paths[0].mtu_probe = p->probe;
     train.size = train.segment = make_datagram(p, quic_udp_room(), p->probe);
-    protect_all();
+    seal_all();
     p->probe = 0;
     if (train.size != 0) {
         quic_udp_queue(c, p->path, &train);
@@ -396,7 +402,7 @@ static void send_close(struct packer *p)
     }
     if (p->count != 0) {
         train.size = train.segment = finish_datagram(p);
-        protect_all();
+        seal_all();
         count_sent(p->path, c, train.size);
         quic_udp_queue(c, p->path, &train);
     }

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "net/quic/reads.h"
+
 static void carry(struct packer *p, const struct quic_carried *carried)
 {
     p->packet->is_eliciting = true;
@@ -329,7 +331,30 @@ static void put_streams_control(struct packer *p)
     }
 }
 
-/* False: its file cannot be read any more. */
+/* The bytes of a chunk, at once, or when the train is whole. False: its file cannot be read any
+ * more. */
+static bool put_data(struct packer *p, struct quic_stream_state *stream,
+                     const struct quic_send_chunk *chunk, unsigned char *frame)
+{
+    struct quic_file_part part;
+
+    if (chunk->len != 0 && quic_send_is_in_file(stream->send, chunk->offset, chunk->len, &part)) {
+        quic_read_later(&(struct quic_read){.stream = stream,
+                                            .frame = frame,
+                                            .end = p->out.at + chunk->len,
+                                            .len = chunk->len,
+                                            .fd = part.fd,
+                                            .offset = part.offset});
+        return true;
+    }
+    if (quic_send_read(stream->send, chunk->offset, (char *) p->out.at, chunk->len)) {
+        return true;
+    }
+    quic_reads_finish(); /* the stream is going to be reset, which releases its files */
+    return false;
+}
+
+/* False: as put_data. */
 static bool put_chunk(struct packer *p, struct quic_stream_state *stream,
                       const struct quic_send_chunk *chunk)
 {
@@ -344,7 +369,7 @@ static bool put_chunk(struct packer *p, struct quic_stream_state *stream,
     }
     quic_put_varint_sized(&p->out, chunk->len, 2);
     assert(quic_out_left(&p->out) >= chunk->len);
-    if (!quic_send_read(stream->send, chunk->offset, (char *) p->out.at, chunk->len)) {
+    if (!put_data(p, stream, chunk, start)) {
         p->out.at = start;
         return false;
     }
@@ -366,8 +391,12 @@ static void put_streams(struct packer *p)
     struct quic_connection *c = p->c;
     struct quic_turn *turn;
 
-    while (quic_out_left(&p->out) >= QUIC_LEAST_STREAM_ROOM &&
-           (turn = quic_schedule_first(&c->schedule)) != NULL) {
+    while (quic_out_left(&p->out) >= QUIC_LEAST_STREAM_ROOM) {
+        quic_reads_make_room();
+        turn = quic_schedule_first(&c->schedule);
+        if (turn == NULL) {
+            break;
+        }
         struct quic_stream_state *stream = container_of(turn, struct quic_stream_state, turn);
         uint64_t offset = stream->send->credit.used;
         uint32_t head = (uint32_t) quic_stream_head_size(stream->head.id, offset == 0 ? 1 : offset);

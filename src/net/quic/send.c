@@ -2,10 +2,11 @@
  */
 #include "net/quic/send.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/fatal.h"
-#include "net/quic/ahead.h"
 
 /* Bytes that a piece of copied ones has room for, at least, but for the first. */
 #define SEND_COPY_SIZE 4000u
@@ -30,9 +31,7 @@ struct quic_piece {
 
 void quic_send_init(struct quic_send *send, uint64_t limit)
 {
-    static uint64_t readers;
-
-    *send = (struct quic_send){.state = QUIC_SEND_OPEN, .reader = ++readers};
+    *send = (struct quic_send){.state = QUIC_SEND_OPEN};
     quic_credit_init(&send->credit, limit);
     quic_ranges_init(&send->acknowledged, SEND_RANGES_MOST);
     quic_ranges_init(&send->lost, SEND_RANGES_MOST);
@@ -291,19 +290,34 @@ static const struct quic_piece *send_piece_at(const struct quic_send *send, uint
 }
 
 /* n bytes of a piece of a file, from one of its bytes on. */
-static bool piece_read_file(const struct quic_send *send, const struct quic_piece *piece,
-                            uint64_t from, char *to, uint32_t n)
+static bool piece_read_file(const struct quic_piece *piece, uint64_t from, char *to, uint32_t n)
 {
-    const struct quic_file_bytes bytes = {
-        .reader = send->reader,
-        .offset = piece->offset + from,
-        .fd = piece->fd,
-        .file_offset = piece->file_offset + from,
-        .left = piece->len - from,
-        .is_again = piece->offset + from < send->credit.used,
-    };
+    uint32_t done = 0;
 
-    return quic_ahead_read(&bytes, to, n);
+    while (done < n) {
+        ssize_t got =
+            pread(piece->fd, to + done, n - done, (off_t) (piece->file_offset + from + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        done += (uint32_t) got;
+    }
+    return true;
+}
+
+bool quic_send_is_in_file(const struct quic_send *send, uint64_t offset, uint32_t len,
+                          struct quic_file_part *part)
+{
+    const struct quic_piece *piece = send_piece_at(send, offset);
+
+    if (piece == NULL || piece->data != NULL || piece->offset + piece->len < offset + len) {
+        return false;
+    }
+    *part = (struct quic_file_part){piece->fd, piece->file_offset + (offset - piece->offset), len};
+    return true;
 }
 
 bool quic_send_read(const struct quic_send *send, uint64_t offset, char *to, uint32_t len)
@@ -318,7 +332,7 @@ bool quic_send_read(const struct quic_send *send, uint64_t offset, char *to, uin
         uint32_t n = piece->len - from < len ? (uint32_t) (piece->len - from) : len;
         if (piece->data != NULL) {
             memcpy(to, piece->data + from, n);
-        } else if (!piece_read_file(send, piece, from, to, n)) {
+        } else if (!piece_read_file(piece, from, to, n)) {
             return false;
         }
         to += n;

@@ -37,7 +37,6 @@ struct quic_send {
     uint64_t queued;           /* bytes written in all */
     uint64_t reset_code;
     uint64_t resent;                 /* bytes that were sent again, in all */
-    uint64_t reader;                 /* who it is for quic_ahead_read */
     struct quic_ranges acknowledged; /* above `acked` */
     struct quic_ranges lost;         /* to be sent again; nothing of it is in `acknowledged` */
     struct quic_piece *first;        /* owned */
@@ -57,7 +56,7 @@ void quic_send_copy(struct quic_send *send, struct str bytes);
 /* The memory stays as it is until release(arg) is called: when all of it was acknowledged, or the
  * half ends. May be NULL. */
 void quic_send_refer(struct quic_send *send, struct str bytes, void (*release)(void *), void *arg);
-/* Bytes of a file, read by quic_send_read; the descriptor is not owned. release as above. */
+/* Bytes of a file; the descriptor is not owned. release as above. */
 struct quic_file_part {
     int fd;
     uint64_t offset;
@@ -107,6 +106,10 @@ bool quic_send_next(const struct quic_send *send, const struct quic_credit *conn
 /* Copies bytes of a chunk into the packet. False: a file was shorter than announced or could not be
  * read. */
 bool quic_send_read(const struct quic_send *send, uint64_t offset, char *to, uint32_t len);
+/* Whether all bytes of a chunk are in one part of a file; then says which: they may be read
+ * together with others. */
+bool quic_send_is_in_file(const struct quic_send *send, uint64_t offset, uint32_t len,
+                          struct quic_file_part *part);
 /* The chunk, or its first bytes (len made smaller, is_fin then false), is in a packet. Uses the
  * credits. */
 void quic_send_commit(struct quic_send *send, struct quic_credit *connection,

@@ -23,7 +23,7 @@ struct end_stream {
 
 struct end {
     struct quic_connection *connection;
-    struct end_stream streams[64];
+    struct end_stream streams[100];
     unsigned opened, established, closed, writable, available;
     struct quic_close how;
     char reason[64];
@@ -41,7 +41,7 @@ static struct tls_client_options quic_options;
 
 static struct end_stream *end_stream_of(struct end *end, struct quic_stream *stream)
 {
-    unsigned place = (unsigned) (stream->id / 4) % 64;
+    unsigned place = (unsigned) (stream->id / 4) % 100;
 
     if (end->streams[place].stream != stream) {
         end->streams[place] = (struct end_stream){.stream = stream};

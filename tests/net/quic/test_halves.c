@@ -84,7 +84,29 @@ static void a_file_that_became_shorter_is_noticed(void **state)
     fclose(file);
 }
 
-/* More streams than are read ahead for, in turns, with parts that are sent again. */
+static void a_chunk_may_be_in_one_part_of_a_file(void **state)
+{
+    struct quic_send send;
+    struct quic_file_part part;
+
+    quic_send_init(&send, 1000);
+    quic_send_copy(&send, STR("head"));
+    quic_send_file(&send, &(struct quic_file_part){7, 100, 50}, NULL, NULL);
+    quic_send_file(&send, &(struct quic_file_part){8, 0, 50}, NULL, NULL);
+    assert_false(quic_send_is_in_file(&send, 0, 4, &part));
+    assert_false(quic_send_is_in_file(&send, 3, 10, &part));
+    assert_true(quic_send_is_in_file(&send, 4, 50, &part));
+    assert_int_equal(part.fd, 7);
+    assert_int_equal(part.offset, 100);
+    assert_int_equal(part.len, 50);
+    assert_false(quic_send_is_in_file(&send, 5, 50, &part));
+    assert_true(quic_send_is_in_file(&send, 60, 7, &part));
+    assert_int_equal(part.fd, 8);
+    assert_int_equal(part.offset, 6);
+    quic_send_free(&send);
+}
+
+/* In turns, with parts that are sent again. */
 static void files_of_many_streams_keep_apart(void **state)
 {
     enum { STREAMS = 20, SIZE = 50000 };
@@ -517,6 +539,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_all_kinds_are_read_in_order),
         cmocka_unit_test(a_file_that_became_shorter_is_noticed),
+        cmocka_unit_test(a_chunk_may_be_in_one_part_of_a_file),
         cmocka_unit_test(files_of_many_streams_keep_apart),
         cmocka_unit_test(credit_of_stream_and_connection_limits_new_bytes_only),
         cmocka_unit_test(what_another_packet_delivered_is_not_sent_again),

@@ -260,6 +260,7 @@ static void files_and_references(void **state)
     quic_stream_finish(stream);
     turn_until(client_end.streams[0].is_finished && releases == 2);
     assert_int_equal(client_end.streams[0].got, 70004);
+    assert_int_equal(server_end.streams[0].sum, 'h' + 'e' + 'a' + 'd' + 70000ull * 'a');
 
     /* A file that is shorter than it was. */
     client_settings.file_error = 0x102;
@@ -267,7 +268,99 @@ static void files_and_references(void **state)
     quic_stream_write_file(stream, fd, (struct file_range){0, 200000}, released, NULL);
     turn_until(server_end.streams[1].was_reset);
     assert_int_equal(server_end.streams[1].code, 0x102);
+    assert_in_range(server_end.streams[1].got, 1, 100000);
+    assert_int_equal(server_end.streams[1].sum, server_end.streams[1].got * 'a');
     close(fd);
+}
+
+/* Files of many streams are in the packets of one train, in small ranges as well. */
+static void files_of_many_streams(void **state)
+{
+    enum { STREAMS = 12, SIZE = 30000, STEP = 97 };
+    static unsigned char bytes[SIZE + STREAMS];
+    uint64_t sums[STREAMS] = {0};
+    int fd = memfd_create("file", 0);
+
+    for (unsigned i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (unsigned char) (i * i >> 3);
+    }
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    ends_connect();
+    for (unsigned i = 0; i < STREAMS; i++) {
+        struct quic_stream *stream = quic_stream_open(client_end.connection, false);
+        quic_stream_prioritize(stream, 3, true);
+        for (unsigned at = 0; at < SIZE; at += i % 3 == 0 ? STEP : SIZE) {
+            unsigned size = i % 3 != 0 ? SIZE : SIZE - at < STEP ? SIZE - at : STEP;
+            quic_stream_write_file(stream, fd, (struct file_range){i + at, size}, released, NULL);
+        }
+        quic_stream_finish(stream);
+        for (unsigned at = 0; at < SIZE; at++) {
+            sums[i] += bytes[i + at];
+        }
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        turn_until(client_end.streams[i].is_finished);
+        assert_int_equal(server_end.streams[i].got, SIZE);
+        assert_int_equal(server_end.streams[i].sum, sums[i]);
+    }
+    close(fd);
+}
+
+/* One train has data of more files than are read together. */
+static void many_short_files(void **state)
+{
+    enum { STREAMS = 90, SIZE = 30 };
+    static const char bytes[SIZE] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    int fd = memfd_create("file", 0), shorter = memfd_create("file", 0);
+
+    assert_int_equal(write(fd, bytes, SIZE), SIZE);
+    ends_connect();
+    turn_until(client_end.connection->is_confirmed);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        struct quic_stream *stream = quic_stream_open(client_end.connection, false);
+        assert_non_null(stream);
+        quic_stream_write_file(stream, i == 10 || i == 80 ? shorter : fd,
+                               (struct file_range){0, SIZE}, released, NULL);
+        quic_stream_finish(stream);
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        turn_until(i == 10 || i == 80 ? server_end.streams[i].was_reset
+                                      : client_end.streams[i].is_finished);
+        assert_int_equal(server_end.streams[i].got, i == 10 || i == 80 ? 0 : SIZE);
+    }
+    close(fd);
+    close(shorter);
+}
+
+/* While the files of others are read with it in one call. */
+static void one_file_of_many_became_shorter(void **state)
+{
+    enum { STREAMS = 6, SIZE = 20000, LEFT = 7000 };
+    static unsigned char bytes[SIZE];
+    int fds[STREAMS];
+
+    memset(bytes, 'a', sizeof(bytes));
+    ends_connect();
+    client_settings.file_error = 0x102;
+    for (unsigned i = 0; i < STREAMS; i++) {
+        struct quic_stream *stream = quic_stream_open(client_end.connection, false);
+        fds[i] = memfd_create("file", 0);
+        assert_int_equal(write(fds[i], bytes, i == 2 ? LEFT : SIZE), i == 2 ? LEFT : SIZE);
+        quic_stream_prioritize(stream, 3, true);
+        quic_stream_write_file(stream, fds[i], (struct file_range){0, SIZE}, released, NULL);
+        quic_stream_finish(stream);
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        if (i == 2) {
+            turn_until(server_end.streams[i].was_reset);
+            assert_in_range(server_end.streams[i].got, 0, LEFT);
+        } else {
+            turn_until(client_end.streams[i].is_finished);
+            assert_int_equal(server_end.streams[i].got, SIZE);
+        }
+        assert_int_equal(server_end.streams[i].sum, server_end.streams[i].got * 'a');
+        close(fds[i]);
+    }
 }
 
 static void a_peer_that_acknowledges_too_much(void **state)
@@ -490,6 +583,9 @@ int main(void)
         QUIC_TEST(other_versions),
         QUIC_TEST(keys_are_updated),
         QUIC_TEST(files_and_references),
+        QUIC_TEST(files_of_many_streams),
+        QUIC_TEST(many_short_files),
+        QUIC_TEST(one_file_of_many_became_shorter),
         QUIC_TEST(a_peer_that_acknowledges_too_much),
         QUIC_TEST(fewer_acks),
         QUIC_TEST(acks_by_rule),
