@@ -2,6 +2,7 @@
 #include "net/quic/keys.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <openssl/evp.h>
 
 #include "net/quic/gcm.h"
@@ -178,10 +179,12 @@ uint64_t quic_keys_fail_most(const struct quic_keys *keys)
 
 static void make_nonce(const struct quic_keys *keys, uint64_t number, unsigned char *nonce)
 {
+    uint64_t last;
+
     memcpy(nonce, keys->iv, sizeof(keys->iv));
-    for (unsigned i = 0; i < 8; i++) {
-        nonce[11 - i] ^= (unsigned char) (number >> (8 * i));
-    }
+    memcpy(&last, nonce + 4, sizeof(last));
+    last ^= htobe64(number);
+    memcpy(nonce + 4, &last, sizeof(last));
 }
 
 bool quic_seal(struct quic_keys *keys, uint64_t number, const unsigned char *header,

@@ -81,8 +81,8 @@ static bool wants_packet(const struct packer *p, enum quic_space space)
     if (level->is_ack_due || quic_recovery_probes(&c->recovery, space) != 0) {
         return true;
     }
-    return p->may_elicit && (quic_send_need(&level->crypto_out, NULL) != QUIC_SEND_NOTHING ||
-                             (space == QUIC_SPACE_APPLICATION && has_control(c)));
+    return p->may_elicit && ((space == QUIC_SPACE_APPLICATION && has_control(c)) ||
+                             quic_send_need(&level->crypto_out, NULL) != QUIC_SEND_NOTHING);
 }
 
 static void begin_packet(struct packer *p, enum quic_space space, unsigned char *at)

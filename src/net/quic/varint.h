@@ -2,6 +2,7 @@
 #ifndef NET_QUIC_VARINT_H
 #define NET_QUIC_VARINT_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -67,11 +68,31 @@ static inline void quic_put_bytes(struct quic_out *out, const void *bytes, size_
 /* The least significant `size` bytes, in network order. */
 static inline void quic_put_number(struct quic_out *out, uint64_t value, unsigned size)
 {
-    if (quic_out_has(out, size)) {
-        for (unsigned i = size; i-- > 0;) {
-            *out->at++ = (unsigned char) (value >> (8 * i));
-        }
+    const uint16_t two = htobe16((uint16_t) value);
+    const uint32_t four = htobe32((uint32_t) value);
+    const uint64_t eight = htobe64(value);
+
+    if (!quic_out_has(out, size)) {
+        return;
     }
+    switch (size) { /* a copy of a known size is one instruction */
+    case 1:
+        out->at[0] = (unsigned char) value;
+        break;
+    case 2:
+        memcpy(out->at, &two, sizeof(two));
+        break;
+    case 4:
+        memcpy(out->at, &four, sizeof(four));
+        break;
+    case 8:
+        memcpy(out->at, &eight, sizeof(eight));
+        break;
+    default:
+        memcpy(out->at, (const char *) &eight + sizeof(eight) - size, size);
+        break;
+    }
+    out->at += size;
 }
 
 /* With a size of its own, 2, 4 or 8, where the value is not known yet or its place has a fixed
