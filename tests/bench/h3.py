@@ -3,6 +3,10 @@
 a small answer, a byte and a handshake; memory of an idle connection. The same of other servers of HTTP/3 where they are there: quic-go's
 (by h3client), and ngtcp2's (the program `gtlsserver` of Debian's ngtcp2-server, in PATH or GTLSSERVER).
 
+The sender pays for what the loopback device does for a receiver, so a download is measured with two clients: quic-go's reads datagrams one by
+one, a Portunus that passes responses on (the relay) reads them joined (UDP_GRO). Beside both is the least that a program can do
+(datagram_floor.c): it reads a file, seals packets and sends them, and reads acknowledgements.
+
 All take turns in each round, so that what else the machine does meets all alike; a ratio is the median of the rounds' ratios.
 
     tests/bench/h3.py [BINARY] [ROUNDS]
@@ -21,6 +25,7 @@ import time
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 
+import loads                    # noqa: E402  pylint: disable=wrong-import-position
 import memory                   # noqa: E402  pylint: disable=wrong-import-position
 from harness import ports       # noqa: E402  pylint: disable=wrong-import-position
 
@@ -32,6 +37,13 @@ events { worker_connections 4096; }
 http { access_log off; ssl_certificate c.pem; ssl_certificate_key k.pem; keepalive_requests 1000000; quic_gso on;
 server { listen 127.0.0.1:%d quic reuseport; listen 127.0.0.1:%d ssl; http2 on; root html; } }
 """
+
+RELAY_CONF = """daemon off; pid relay.pid; error_log relay.log warn; worker_processes 1; user root; events { }
+http { access_log off; server { listen 127.0.0.1:%d; location / { proxy_pass https://127.0.0.1:%d; proxy_http_version 3;
+proxy_max_temp_file_size 0; proxy_buffers 8 64k; } } }
+"""
+PROGRAMS = os.path.join(ROOT, "objs", "bench")
+DATAGRAM, TRAIN = 1452, 40      # bytes that h3client takes at most; datagrams that the server sends at once
 
 
 def certificate(directory):
@@ -55,6 +67,7 @@ class Server:
             file.write(CONF % (self.port, self.port))
         self.process = subprocess.Popen([binary, "-p", directory + "/", "-c", "nginx.conf", "-e", "error.log"])
         self.worker = self.find_worker()
+        self.relay = None
 
     def find_worker(self):
         path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
@@ -69,6 +82,21 @@ class Server:
 
     def cpu(self):
         return cpu_of(self.worker)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        self.held.close()
+
+
+class Relay:
+    """The binary as a client of HTTP/3: it passes responses of a Server on, in the clear."""
+
+    def __init__(self, binary, server):
+        self.held = ports.take()
+        with open(server.directory + "/relay.conf", "w", encoding="ascii") as file:
+            file.write(RELAY_CONF % (self.held.number, server.port))
+        self.process = subprocess.Popen([binary, "-p", server.directory + "/", "-c", "relay.conf", "-e", "relay.log"])
 
     def close(self):
         self.process.terminate()
@@ -130,39 +158,68 @@ def by_h3(server, mode, path, *options):
 
 
 def by_h2(server, path, requests, *options):
+    return by_h2load(server, "https://127.0.0.1:%d/%s" % (server.port, path), requests, *options)
+
+
+def by_relay(server, path, requests):
+    return by_h2load(server, "http://127.0.0.1:%d/%s" % (server.relay.held.number, path), requests, "--h1", "-c", "1")
+
+
+def by_h2load(server, url, requests, *options):
     before = server.cpu()
-    done = subprocess.run(["h2load", "-n", str(requests), *options, "https://127.0.0.1:%d/%s" % (server.port, path)], check=True,
-                          stdout=subprocess.PIPE, encoding="ascii")
+    done = subprocess.run(["h2load", "-n", str(requests), *options, url], check=True, stdout=subprocess.PIPE, encoding="ascii")
     if "%d succeeded" % requests not in done.stdout:
         raise SystemExit(done.stdout)
     return requests, server.cpu() - before
 
 
-# What it is, its unit, and how it is had of requests and seconds; the load by HTTP/3 and by HTTP/2. "bare" is of our own server alone:
-# quic-go's takes no entries of QPACK's table.
+def floor_program():
+    """datagram_floor, compiled as the server is: with libipsec-mb, or without. Gives also the word for how it seals."""
+    with open(os.path.join(ROOT, "objs", "config.h"), encoding="ascii") as file:
+        has_mb = "#define HAVE_IPSEC_MB" in file.read()
+    libraries = ("-lcrypto", "-DHAVE_IPSEC_MB", "-lIPSec_MB") if has_mb else ("-lcrypto",)
+    return loads.compile_program(PROGRAMS, "datagram_floor", ("datagram_floor.c",), libraries), "mb" if has_mb else "seal"
+
+
+def by_floor(server, way):
+    """Gives a number of downloads of the large file, and the CPU time of datagram_floor for as many bytes."""
+    program, seal = floor_program()
+    done = subprocess.run([program, "read,%s,%s" % (seal, way), str(DATAGRAM), str(TRAIN), str(40 * LARGE / 1e6),
+                           server.directory + "/html/large"], check=True, stdout=subprocess.PIPE)
+    return 40, 40 * LARGE / 1e9 / json.loads(done.stdout)["gigabytes_a_second"]
+
+
+# What it is, its unit, and how it is had of requests and seconds; the load by HTTP/3 and by HTTP/2; how datagram_floor sends, where it is
+# compared.
 ROWS = [
     ("small answers, QPACK's tables", "us each", lambda n, s: 1e6 * s / n,
      lambda server: by_h3(server, "bare", "small", "-n", "40000", "-c", "4", "-m", "32"),
-     lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32")),
+     lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32"), None),
     ("small answers, 4 x 32 streams", "us each", lambda n, s: 1e6 * s / n,
      lambda server: by_h3(server, "load", "small", "-n", "40000", "-c", "4", "-m", "32"),
-     lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32")),
+     lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32"), None),
     ("10 MB downloads", "ms each", lambda n, s: 1e3 * s / n,
      lambda server: by_h3(server, "load", "large", "-n", "40"),
-     lambda server: by_h2(server, "large", 40, "-c", "1", "-m", "1")),
+     lambda server: by_h2(server, "large", 40, "-c", "1", "-m", "1"), "send"),
+    ("10 MB downloads, joined", "ms each", lambda n, s: 1e3 * s / n,
+     lambda server: by_relay(server, "large", 40),
+     lambda server: by_h2(server, "large", 40, "-c", "1", "-m", "1"), "join"),
     ("full handshakes", "us each", lambda n, s: 1e6 * s / n,
      lambda server: by_h3(server, "handshakes", "small", "-n", "1000", "-c", "4"),
-     lambda server: by_h2(server, "small", 1000, "-c", "1000", "-r", "750")),
+     lambda server: by_h2(server, "small", 1000, "-c", "1000", "-r", "750"), None),
 ]
+OURS_ALONE = ("small answers, QPACK's tables", "10 MB downloads, joined")   # quic-go's client takes no entries of QPACK's table
 
 
 def measure(server, compared, rounds):
-    for name, unit, figure, h3, h2 in ROWS:
+    for name, unit, figure, h3, h2, floor in ROWS:
         taken = {}
         for _ in range(rounds):
             taken.setdefault("HTTP/3", []).append(figure(*h3(server)))
             taken.setdefault("HTTP/2", []).append(figure(*h2(server)))
-            for who, other in (compared if "QPACK" not in name else {}).items():
+            if floor is not None:
+                taken.setdefault("floor", []).append(figure(*by_floor(server, floor)))
+            for who, other in (compared if name not in OURS_ALONE else {}).items():
                 taken.setdefault(who, []).append(figure(*h3(other)))
         ours = taken.pop("HTTP/3")
         line = "%-30s HTTP/3 %8.2f %s" % (name, statistics.median(ours), unit)
@@ -195,6 +252,8 @@ def main():
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         server = Server(binary, directory)
         stack.callback(server.close)
+        server.relay = Relay(binary, server)
+        stack.callback(server.relay.close)
         measure_idle(server)
         measure(server, others(server, stack), rounds)
 
