@@ -13,6 +13,11 @@
 struct balancer_decision {
     struct upstream_group *director; /* whose balancer it is */
 
+    /* Which of the director's servers had an attempt, while another group is picked from. */
+    uint64_t *tried; /* as pick->tried */
+    uint64_t tried_few;
+    unsigned tried_list; /* number of the list that they are of */
+
     /* Of the attempt that comes; cleared before each. */
     struct upstream_group
         *target; /* of upstream_directed; NULL: the director's own servers are asked */

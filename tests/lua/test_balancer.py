@@ -35,6 +35,11 @@ http {
              location / { proxy_set_header X-Seen $seen; proxy_pass http://scripted; proxy_http_version 1.1;
                           proxy_set_header Connection ""; } }
     server { listen 127.0.0.1:@PORT1@; location / { return 200 "$http_x_seen $connection_requests"; } }
+    upstream left { server 127.0.0.1:@PORT1@; balancer_by_lua_block {
+        require("ngx.balancer").set_current_peer("127.0.0.1", @PORT1@)
+        ngx.exit(tonumber(ngx.var.arg_code))
+    } }
+    server { listen 127.0.0.1:@PORT4@; location / { proxy_pass http://left; } }
 }
 stream {
     upstream scripted {
@@ -47,6 +52,19 @@ stream {
     }
     server { listen 127.0.0.1:@PORT2@; proxy_pass scripted; }
     server { listen 127.0.0.1:@PORT3@; return "$remote_addr"; }
+    log_format status $status;
+    upstream left { server 127.0.0.1:@PORT3@; balancer_by_lua_block {
+        require("ngx.balancer").set_current_peer("127.0.0.1", @PORT3@)
+        ngx.exit(200)
+    } }
+    server { listen 127.0.0.1:@PORT5@; proxy_pass left; access_log left.log status; }
+    upstream own { server 127.0.0.1:@PORT3@; balancer_by_lua_block {
+        if ngx.ctx.has_tried then return end
+        ngx.ctx.has_tried = true
+        assert(require("ngx.balancer").set_more_tries(1))
+        assert(require("ngx.balancer").set_current_peer("127.0.0.1", 1))
+    } }
+    server { listen 127.0.0.1:@PORT6@; proxy_pass own; }
 }
 """
 
@@ -93,3 +111,22 @@ def test_names_are_refused(server):
 def test_a_session(server):
     with socket.create_connection(("127.0.0.1", server.port_of("PORT2")), timeout=10) as client:
         assert client.recv(100) == b"127.0.0.9"
+
+
+@pytest.mark.parametrize("code, status", [(0, 200), (1, 500), (200, 500), (299, 500), (403, 403), (-1, 500)])
+def test_a_script_that_exits(server, code, status):
+    """There is no answer that a status of success could be of."""
+    with Client(("127.0.0.1", server.port_of("PORT4"))) as client:
+        assert client.request("/?code=%d" % code).status == status
+
+
+def test_a_script_of_a_session_that_exits(server):
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT5")), timeout=10) as client:
+        assert client.recv(100) == b""
+    assert server.wait_lines("left.log") == ["500"]
+
+
+def test_after_an_address_of_the_script_the_servers_of_the_group_have_their_attempts(server):
+    """The address was counted as the first one of them."""
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT6")), timeout=10) as client:
+        assert client.recv(100) == b"127.0.0.1"

@@ -48,6 +48,16 @@ bool script_balancer_keepalive_apply(struct conf_scope *scope, const struct dire
     return true;
 }
 
+/* What ngx.exit comes to: 0 = the peer is asked. There is no answer that a status of success could
+ * be of. */
+static unsigned status_of_exit(int code)
+{
+    if (code == 0) {
+        return 0;
+    }
+    return code >= 300 && code <= 999 ? (unsigned) code : 500;
+}
+
 void script_balance(struct script_subject *subject, struct upstream_pick *pick)
 {
     struct balancer_decision *decision = pick->decision;
@@ -61,12 +71,8 @@ void script_balance(struct script_subject *subject, struct upstream_pick *pick)
     enum script_end end = script_run(&call);
     asked = outer;
     if (end == SCRIPT_LEFT || end == SCRIPT_ENDED) {
-        int code_of_exit = subject->exit_code;
-
-        decision->refusal = code_of_exit >= 200 && code_of_exit <= 999 ? (unsigned) code_of_exit
-                            : code_of_exit == 0                        ? 0
-                                                                       : 500;
-    } else if (end != SCRIPT_ENDED) {
+        decision->refusal = status_of_exit(subject->exit_code);
+    } else {
         decision->refusal = 500;
     }
     if (decision->refusal == 0 && decision->target == NULL &&
