@@ -135,10 +135,6 @@ extern const struct script_row socket_read_rows[], socket_send_rows[], socket_co
     socket_option_rows[], socket_keep_rows[], socket_shutdown_rows[];
 void socket_tls_add(lua_State *L); /* adds sslhandshake and related methods to the table on top */
 
-/* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of
- * tables; it takes the argument's place. An error is thrown for others. */
-struct str script_check_pieces(lua_State *L, int index);
-
 void script_udp_add(lua_State *L); /* ngx.socket.udp */
 
 #endif

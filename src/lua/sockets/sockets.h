@@ -1,5 +1,5 @@
 /* ngx.socket, and sockets over connections that others own.
- * Implemented in pool.c, socket.c, tables.c and tls.c. */
+ * Implemented in pool.c, send.c, socket.c, tables.c and tls.c. */
 #ifndef LUA_SOCKETS_SOCKETS_H
 #define LUA_SOCKETS_SOCKETS_H
 
@@ -65,5 +65,9 @@ void script_conn_source_init(struct script_conn_source *source, struct conn *con
 /* The worker ends, or the configuration is replaced: idle connections of all pools are closed, and
  * none is kept any more. */
 void script_sockets_quit(void);
+
+/* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of
+ * tables; it takes the argument's place. An error is thrown for others. */
+struct str script_check_pieces(lua_State *L, int index);
 
 #endif

@@ -33,10 +33,10 @@ static void push_metatable(lua_State *L, bool is_borrowed, bool is_sending)
 
 static int tcp(lua_State *L, struct script_thread *thread)
 {
-    (void) thread;
     if (lua_gettop(L) != 0) {
         return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
     }
+    script_demand(L, thread, SCRIPT_WAITING);
     lua_createtable(L, 6, 0);
     push_metatable(L, false, true);
     lua_setmetatable(L, -2);
@@ -52,7 +52,8 @@ static const char connect_text[] = "local tcp = ...\n"
                                    "    return nil, reason\n"
                                    "end\n";
 
-static const struct script_row tcp_row = {"tcp", tcp, SCRIPT_WAITING, false};
+static const struct script_row tcp_row = {"tcp", tcp, SCRIPT_WAITING | SCRIPT_ARGUMENTS_FIRST,
+                                          false};
 
 void script_socket_push(lua_State *L, struct script_thread *thread, const struct script_face *face)
 {

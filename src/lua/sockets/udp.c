@@ -400,10 +400,10 @@ static const struct script_row udp_rows[] = {
 
 static int udp_new(lua_State *L, struct script_thread *thread)
 {
-    (void) thread;
     if (lua_gettop(L) != 0) {
         return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
     }
+    script_demand(L, thread, SCRIPT_WAITING);
     lua_createtable(L, 3, 0);
     if (luaL_newmetatable(L, "script udp")) {
         lua_pushvalue(L, -1);
@@ -414,7 +414,10 @@ static int udp_new(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-static const struct script_row new_rows[] = {{"udp", udp_new, SCRIPT_WAITING, false}, {0}};
+static const struct script_row new_rows[] = {
+    {"udp", udp_new, SCRIPT_WAITING | SCRIPT_ARGUMENTS_FIRST, false},
+    {0},
+};
 
 void script_udp_add(lua_State *L)
 {

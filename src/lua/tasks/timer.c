@@ -1,4 +1,5 @@
 /* ngx.timer.*: Lua that runs later, on a fiber of its own, for nobody. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
-#define WHOM_MAX 256 /* bytes of what its lines say of whom it was made for */
+#define SECONDS_MOST 1e12 /* of a delay */
+#define WHOM_MAX 256      /* bytes of what its lines say of whom it was made for */
 
 /* A timer; it is on the heap from its making until it has run for the last time. */
 struct script_timer {
@@ -265,10 +267,10 @@ static int make(lua_State *L, struct script_thread *thread, bool is_every)
         return luaL_error(L, "no request");
     }
     script_demand(L, thread, SCRIPT_ALL & ~SCRIPT_EXIT_WORKER);
-    if (!(delay >= 0) || delay > 1e12) {
-        return luaL_error(L, "delay cannot be negative");
+    if (is_every && !(delay >= 0)) {
+        return luaL_error(L, "delay cannot be negative"); /* it would never rest */
     }
-    uint64_t delay_ms = (uint64_t) (delay * 1000);
+    uint64_t delay_ms = delay > 0 ? (uint64_t) (fmin(delay, SECONDS_MOST) * 1000) : 0;
     struct script_vm *vm = thread->subject->vm;
     if (delay_ms != 0 && is_ending(vm)) {
         return script_fail(L, "process exiting");

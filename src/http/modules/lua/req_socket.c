@@ -164,19 +164,23 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_
 
 static int req_socket(lua_State *L, struct script_thread *thread)
 {
-    struct http_lua_request *lua = http_lua_check_request(L, thread);
-    bool is_raw = lua_toboolean(L, 1);
-
     if (lua_gettop(L) > 1) {
         return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
     }
+    script_demand(L, thread, SOCKET_PHASES);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
+    bool is_raw = lua_toboolean(L, 1);
+
     if (lua->request != lua->request->main) {
         return luaL_error(L, "attempt to read the request body in a subrequest");
     }
     return is_raw ? push_raw(L, thread, lua) : push_body(L, thread, lua);
 }
 
-static const struct script_row rows[] = {{"req.socket", req_socket, SOCKET_PHASES, true}, {0}};
+static const struct script_row rows[] = {
+    {"req.socket", req_socket, SOCKET_PHASES | SCRIPT_ARGUMENTS_FIRST, true},
+    {0},
+};
 
 void http_lua_req_socket_add(lua_State *L)
 {

@@ -22,16 +22,23 @@ static struct session *stream_lua_datagrams_check(lua_State *L, struct script_th
 /* A whole datagram, or as much of it as is asked for; the rest of it is gone, as of recv(2). */
 static int receive_one(lua_State *L, struct script_thread *thread)
 {
+    int count = lua_gettop(L);
+
+    if (count != 1 && count != 2) {
+        return luaL_error(L, "expecting 1 or 2 arguments (including the object), but got %d",
+                          count);
+    }
     struct session *session = stream_lua_datagrams_check(L, thread);
     const struct script_settings *settings = thread->subject->settings;
-    lua_Number size = luaL_optnumber(L, 2, DATAGRAM_MOST);
 
     if (session_is_awaited(session)) {
-        return script_fail(L, "socket busy reading");
+        return script_fail(L, "socket busy");
     }
+    lua_Number most = count == 2 && !lua_isnil(L, 2) ? luaL_checknumber(L, 2) : DATAGRAM_MOST;
+    size_t size = most >= 0 && most < DATAGRAM_MOST ? (size_t) most : DATAGRAM_MOST;
     lua_rawgeti(L, 1, 2);
-    uint64_t timeout_ms =
-        lua_isnumber(L, -1) ? (uint64_t) lua_tonumber(L, -1) : settings->read_timeout_ms;
+    lua_Integer own_ms = lua_tointeger(L, -1);
+    uint64_t timeout_ms = own_ms > 0 ? (uint64_t) own_ms : settings->read_timeout_ms;
     switch (session_wait_datagram(session, clock_now.now_ms + timeout_ms)) {
     case WAIT_READY:
         break;
@@ -44,16 +51,19 @@ static int receive_one(lua_State *L, struct script_thread *thread)
         return 0;
     }
     struct str datagram = session_input(session);
-    script_push_str(L, str_head(datagram,
-                                size >= 1 && size < DATAGRAM_MOST ? (size_t) size : DATAGRAM_MOST));
+    script_push_str(L, str_head(datagram, size));
     session_drop_datagram(session);
     return 1;
 }
 
 static int send_one(lua_State *L, struct script_thread *thread)
 {
+    if (lua_gettop(L) != 2) {
+        return luaL_error(L, "expecting 2 arguments (including the object), but got %d",
+                          lua_gettop(L));
+    }
     struct session *session = stream_lua_datagrams_check(L, thread);
-    struct str datagram = script_check_str(L, 2);
+    struct str datagram = script_check_pieces(L, 2);
 
     if (session->flow == NULL) {
         return script_fail(L, "closed");
@@ -68,13 +78,15 @@ static int send_one(lua_State *L, struct script_thread *thread)
 
 static int settimeout(lua_State *L, struct script_thread *thread)
 {
-    lua_Number ms = luaL_checknumber(L, 2);
-
-    stream_lua_datagrams_check(L, thread);
-    if (!(ms >= 0) || ms > INT32_MAX) {
-        return luaL_error(L, "bad timeout value");
+    if (lua_gettop(L) != 2) {
+        return luaL_error(
+            L,
+            "ngx.socket settimeout: expecting at least 2 arguments (including the object) but seen %d",
+            lua_gettop(L));
     }
-    lua_pushvalue(L, 2);
+    stream_lua_datagrams_check(L, thread);
+    lua_Number ms = lua_tonumber(L, 2);
+    lua_pushinteger(L, ms >= 0 && ms <= INT32_MAX ? (lua_Integer) ms : 0); /* 0: the usual */
     lua_rawseti(L, 1, 2);
     return 0;
 }

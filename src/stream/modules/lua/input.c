@@ -188,12 +188,12 @@ static const struct script_row peek_row = {"peek", peek, SCRIPT_PREREAD, true};
 
 static int req_socket(lua_State *L, struct script_thread *thread)
 {
-    struct stream_lua *lua = stream_lua_check(L, thread);
-    struct conn *conn = lua->session->conn;
-
     if (lua_gettop(L) > 1) {
         return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
     }
+    script_demand(L, thread, INPUT_PHASES);
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct conn *conn = lua->session->conn;
     if (conn == NULL) {
         stream_lua_push_datagrams(L, lua);
         return 1;
@@ -223,7 +223,7 @@ static int req_socket(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"req.socket", req_socket, INPUT_PHASES, false},
+    {"req.socket", req_socket, INPUT_PHASES | SCRIPT_ARGUMENTS_FIRST, false},
     {"on_abort", on_abort, 0, false},
     {0},
 };

@@ -97,7 +97,7 @@ void stream_lua_push_datagrams(lua_State *L, struct stream_lua *lua);
 
 int stream_lua_ffi_status(void);
 int stream_lua_ffi_status_set(int status);
-double stream_lua_ffi_start_time(void); /* 0: there is no session */
+double stream_lua_ffi_start_time(void); /* 0: of no session; below 0: in init_by_lua */
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 

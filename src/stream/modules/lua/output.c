@@ -85,8 +85,6 @@ static int print(lua_State *L, struct script_thread *thread)
 
 static int stream_lua_output_flush(lua_State *L, struct script_thread *thread)
 {
-    struct stream_lua *lua = stream_lua_check(L, thread);
-    struct session *session = lua->session;
     int count = lua_gettop(L);
     bool waits = false;
 
@@ -97,6 +95,9 @@ static int stream_lua_output_flush(lua_State *L, struct script_thread *thread)
         luaL_checktype(L, 1, LUA_TBOOLEAN);
         waits = lua_toboolean(L, 1);
     }
+    script_demand(L, thread, OUTPUT_PHASES);
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct session *session = lua->session;
     if (lua->has_ended_output) {
         return script_fail(L, "seen eof");
     }
@@ -113,12 +114,12 @@ static int stream_lua_output_flush(lua_State *L, struct script_thread *thread)
 
 static int eof(lua_State *L, struct script_thread *thread)
 {
-    struct stream_lua *lua = stream_lua_check(L, thread);
-    struct conn *conn = lua->session->conn;
-
     if (lua_gettop(L) != 0) {
         return luaL_error(L, "no argument is expected");
     }
+    script_demand(L, thread, OUTPUT_PHASES);
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct conn *conn = lua->session->conn;
     if (lua->has_ended_output) {
         return script_fail(L, "seen eof");
     }
@@ -133,8 +134,8 @@ static int eof(lua_State *L, struct script_thread *thread)
 static const struct script_row rows[] = {
     {"say", stream_lua_output_say, OUTPUT_PHASES, .waits = true},
     {"print", print, OUTPUT_PHASES, .waits = true},
-    {"flush", stream_lua_output_flush, OUTPUT_PHASES, .waits = true},
-    {"eof", eof, OUTPUT_PHASES, .waits = false},
+    {"flush", stream_lua_output_flush, OUTPUT_PHASES | SCRIPT_ARGUMENTS_FIRST, .waits = true},
+    {"eof", eof, OUTPUT_PHASES | SCRIPT_ARGUMENTS_FIRST, .waits = false},
     {0},
 };
 

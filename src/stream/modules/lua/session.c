@@ -197,7 +197,7 @@ double stream_lua_ffi_start_time(void)
     const struct session *session = running_session(&result);
 
     if (session == NULL) {
-        return 0;
+        return result == SCRIPT_VARIABLE_NO_REQUEST ? -1 : 0;
     }
     uint64_t age_ms = clock_now.now_ms - session->start_ms;
     return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 -

@@ -32,7 +32,7 @@ end
 
 ngx.req.start_time = function()
     local seconds = C.stream_lua_ffi_start_time()
-    if seconds == 0 then
+    if seconds < 0 then
         error("no request found", 2)
     end
     return seconds
