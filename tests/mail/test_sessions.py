@@ -444,6 +444,23 @@ def test_no_log_level_has_credentials(mail, serve):
         assert word.decode() not in log
 
 
+def test_handshakes_that_do_not_begin_are_logged_as_nginx_does(mail):
+    server = mail.server
+    for number, word in (("PORT4", b""), ("PORT2", b"a STARTTLS\r\n"), ("PORT4", b"a NOOP\r\n")):
+        with MailClient("imap", server.port_of(number)) as client:
+            if number == "PORT2":
+                client.read()
+                assert client.say(word).startswith(b"a OK")
+            else:
+                client.socket.sendall(word)
+            client.socket.shutdown(socket.SHUT_WR)
+            client.read(None)
+    for text in ("peer closed connection in SSL handshake while SSL handshaking, client: 127.0.0.1",
+                 "peer closed connection in SSL handshake while in starttls state, client: 127.0.0.1 using starttls",
+                 "SSL_do_handshake() failed (SSL: error:0A00010B:SSL routines::wrong version number) while SSL handshaking"):
+        server.wait_log(re.escape(text))
+
+
 # ---- two servers that share a port
 
 def test_servers_of_unlike_tls_on_one_port(mail, serve):

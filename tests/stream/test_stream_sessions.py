@@ -210,6 +210,21 @@ def test_ssl_sni_force(tmp_path):
             assert got == expected, (port, name)
 
 
+def test_clients_that_speak_no_tls_are_logged(tmp_path):
+    """As nginx logs them: what the first bytes are told nobody, since there was no answer to them."""
+    authority = Authority(str(tmp_path))
+    authority.issue("localhost")
+    text = MAIN + """stream { ssl_certificate %s; ssl_certificate_key %s; server { listen 127.0.0.1:@PORT@ ssl; return x; } }
+    """ % (authority.path("localhost.crt"), authority.path("localhost.key"))
+    with Server(conf=text) as made:
+        for data, reason in ((b"", "peer closed connection in SSL handshake while SSL handshaking, client: 127.0.0.1"),
+                             (b"GET / HTTP/1.0\r\n\r\n", "SSL_do_handshake() failed (SSL: error:0A00009C:SSL routines::http request)"),
+                             (b"abc and more\r\n", "SSL_do_handshake() failed (SSL: error:0A00010B:SSL routines::wrong version number)")):
+            say(made.port, data, half=True)
+            until(lambda text=reason: text in made.error_log, lambda text=reason: text + " in\n" + made.error_log)
+        assert "client closed connection" not in made.error_log
+
+
 def test_a_session_has_a_bound(server):
     assert say(server.port_of("PORT6")) != b"x"
     assert server.wait_lines("full.log")[0].startswith("500 ")

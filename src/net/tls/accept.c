@@ -246,6 +246,11 @@ static bool is_tls(char first)
     return first == SSL3_RT_HANDSHAKE || ((unsigned char) first & 0x80) != 0;
 }
 
+static bool knows_plain(const struct tls *tls)
+{
+    return tls->selector != NULL && tls->selector->knows_plain;
+}
+
 /* Looks at the first byte, which tells TLS from plain HTTP. The first bytes are read as those of a
  * plain connection. */
 static enum tls_progress look_for_tls(struct conn *conn)
@@ -259,14 +264,16 @@ static enum tls_progress look_for_tls(struct conn *conn)
         conn->transport = transport;
         if (!has_bytes) {
             if (conn->is_broken || conn->is_input_closed) {
-                log_info(conn->log, conn->is_broken ? conn->error : 0, "client closed connection");
+                log_info(conn->log, conn->is_broken ? conn->error : 0,
+                         knows_plain(tls) ? "client closed connection"
+                                          : "peer closed connection in SSL handshake");
                 tls->is_failed = true;
                 return TLS_FAILED;
             }
             return TLS_MORE;
         }
     }
-    if (!is_tls(conn_input(conn).data[0])) {
+    if (knows_plain(tls) && !is_tls(conn_input(conn).data[0])) {
         transport->close(conn);
         return TLS_PLAIN;
     }

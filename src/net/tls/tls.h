@@ -140,6 +140,7 @@ struct tls_selector {
     /* Fills the log for errors after the handshake; NULL: the connection's log is used. */
     void (*log)(struct conn *conn, struct log *out);
     void *arg;
+    bool knows_plain; /* a client that sends no TLS is answered in plain HTTP: TLS_PLAIN */
 };
 /* The cache of certificates whose names contain variables: ssl_certificate_cache. */
 struct tls_certificate_cache;
@@ -166,8 +167,8 @@ enum tls_progress {
     TLS_DONE,   /* established */
     TLS_MORE,   /* waits for the peer; call conn_watch and try again at the next event */
     TLS_FAILED, /* logged as by nginx, at a level by the error; the connection has to be closed */
-    TLS_PLAIN,  /* server: the client sends plain HTTP: its bytes are the conn's input, and the conn
-                   has no TLS any more */
+    TLS_PLAIN,  /* server that knows_plain: the client sends plain HTTP: its bytes are the conn's
+                   input, and the conn has no TLS any more */
 };
 
 /* Why the handshake of the last TLS_FAILED failed. */

@@ -22,14 +22,21 @@ static void plain_bytes_are_given_back(void **state)
 {
     struct tls_settings settings = usual();
     struct tls_context *context = context_of(&settings);
+    const struct tls_selector selector = {.knows_plain = true};
     struct ends ends;
 
-    ends_open(&ends, context, NULL);
+    ends_open(&ends, context, &selector);
     assert_int_equal(send(ends.pair.peer, "GET / HTTP/1.0\r\n", 16, 0), 16);
     await_readable(ends.pair.conn->source.fd);
     assert_int_equal(tls_handshake(ends.pair.conn), TLS_PLAIN);
     assert_false(conn_is_tls(ends.pair.conn));
     assert_input(ends.pair.conn, "GET / HTTP/1.0\r\n");
+    ends_close(&ends);
+
+    ends_open(&ends, context, NULL); /* nobody would answer them */
+    assert_int_equal(send(ends.pair.peer, "GET / HTTP/1.0\r\n", 16, 0), 16);
+    await_readable(ends.pair.conn->source.fd);
+    assert_int_equal(tls_handshake(ends.pair.conn), TLS_FAILED);
     ends_close(&ends);
 }
 

@@ -59,8 +59,6 @@ static const char *shake_hands(struct session *session, uint64_t deadline_ms)
             session->is_secure = true;
             return step.handshake->accepts_client(session) ? NULL : "handshake failed";
         case TLS_PLAIN:
-            log_info(&session->log, 0, "client does not begin TLS");
-            return "handshake failed";
         case TLS_FAILED:
             return "handshake failed";
         case TLS_MORE:

@@ -78,6 +78,7 @@ static const struct tls_selector selector = {
     .certify = ssl_handshake_certify,
     .hooks = hooks_of,
     .log = log_of,
+    .knows_plain = true,
 };
 
 /* ---- the stage ---- */
