@@ -1,4 +1,5 @@
-/* The crash handler: on a stack of its own, says which fiber hit its guard, then lets it crash. */
+/* The crash handler: on an alternate stack, reports which fiber hit its guard, then lets the
+   process crash. */
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include "fiber/internal.h"
 #include "fiber/stack.h"
 
-enum { ALTERNATE_SIZE = 64 * 1024 }; /* bytes, if the system does not want more */
+enum { ALTERNATE_SIZE = 64 * 1024 }; /* bytes, unless the system needs more */
 
 static void (*report_crash)(const struct fiber_crash *crash);
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};

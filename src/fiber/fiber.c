@@ -1,4 +1,4 @@
-/* Fibers: how they start and end, wait and go on, are woken and cancelled. */
+/* Fibers: start, end, wait, continue, wake, cancel. */
 #include "fiber/fiber.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 struct fiber_worker fiber_worker;
 struct fiber *fiber_running;
 struct fiber *fiber_first_ready;
-static struct fiber *last_ready; /* the newest; meaningless when there is none */
+static struct fiber *last_ready; /* the newest; undefined when the list is empty */
 struct fiber *fiber_first_yielded;
 static struct fiber *last_yielded; /* as above */
 
@@ -56,13 +56,13 @@ static __attribute__((cold, noinline)) enum wait_result give_up(const char *rule
     return WAIT_CANCELLED;
 }
 
-/* The processor's shadow stack would not follow the switch; the linker normally turns it off. */
+/* A shadow stack of the CPU would not follow the switch; normally the linker disables it. */
 static bool has_shadow_stack(void)
 {
 #if defined(__x86_64__) && defined(__LP64__) && !defined(FIBER_UCONTEXT)
     unsigned long pointer = 0;
 
-    __asm__ volatile("rdsspq %0" : "+r"(pointer)); /* a no-op where there is none */
+    __asm__ volatile("rdsspq %0" : "+r"(pointer)); /* a no-op without shadow stacks */
     return pointer != 0;
 #else
     return false;
@@ -187,7 +187,7 @@ void *fiber_finish(void)
         fiber_worker.former--;
     }
     fiber->magic = 0;
-    /* It is free again; we stand on it until the next switch. */
+    /* The stack is free again, and in use until the next switch. */
     stack_pool.free[stack_pool.free_count++] = fiber;
     fiber_running = resumer;
     watch_leave(NULL, resumer);
@@ -208,9 +208,10 @@ size_t fiber_former_count(void)
     return fiber_worker.former;
 }
 
-/* ---- Going on ---- */
+/* ---- Continuing ---- */
 
-/* Switches from the worker's own stack to a fiber that waits; back when it waits again or ended. */
+/* Switches from the worker's own stack to a waiting fiber; returns when it waits again or has
+   ended. */
 static void go_on(struct fiber *fiber)
 {
     void *word = fiber_word;
@@ -225,7 +226,7 @@ static void go_on(struct fiber *fiber)
     fiber_word = word;
 }
 
-/* Puts a fiber that waits, and the reason why it no longer does, into the queue. */
+/* Appends a fiber to a queue. */
 static void append(struct fiber **first, struct fiber **last, struct fiber *fiber)
 {
     fiber->next_ready = NULL;
@@ -237,7 +238,7 @@ static void append(struct fiber **first, struct fiber **last, struct fiber *fibe
     *last = fiber;
 }
 
-/* When a fiber that is woken runs. */
+/* When a woken fiber runs. */
 enum wake_turn { WAKE_AT_ONCE, WAKE_FIRST, WAKE_LAST };
 
 static void make_ready(struct fiber *fiber, enum wake_turn turn)
@@ -342,8 +343,8 @@ bool fiber_run_ready(void)
 
 /* ---- Waiting ---- */
 
-/* Arms the timer unless it fires early enough already: a deadline that moves later costs nothing.
- */
+/* Arms the timer unless it fires early enough already, so that a deadline that moves later costs
+   nothing. */
 static void arm(struct fiber *fiber)
 {
     if (fiber->timer_state == TIMER_ARMED && fiber->armed_ms <= fiber->deadline_ms) {
@@ -394,7 +395,7 @@ static enum wait_result suspend(struct fiber *fiber)
     return (enum wait_result) fiber->result;
 }
 
-/* Waits at point, or if that is NULL for the deadline alone. */
+/* Waits at point or, if that is NULL, only for the deadline. */
 static enum wait_result wait_at(struct fiber *fiber, struct wait_point *point, uint64_t deadline_ms)
 {
     if (must_return(fiber)) {
@@ -592,7 +593,7 @@ void fiber_detach(struct fiber_handle *handle)
 {
     if (handle->fiber != NULL) {
         handle->fiber->handle = NULL;
-        handle->fiber->subject = NULL; /* which it may outlive */
+        handle->fiber->subject = NULL; /* the child may outlive it */
         handle->fiber = NULL;
     }
 }
@@ -600,11 +601,11 @@ void fiber_detach(struct fiber_handle *handle)
 /* ---- The worker's own stack ---- */
 
 #if defined(FIBER_ASAN)
-/* A call on the worker's stack, with what the sanitizer wants to know on both sides of it. */
+/* A call on the worker's stack, with the data that the sanitizer needs on both sides. */
 struct main_call {
-    void (*fn)(void *); /* what to call */
+    void (*fn)(void *); /* function to call */
     void *arg;          /* its argument */
-    struct fiber *from; /* the fiber that asks */
+    struct fiber *from; /* the calling fiber */
 };
 
 static void run_main_call(void *arg)

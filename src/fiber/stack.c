@@ -1,4 +1,5 @@
-/* The pool of stacks: one mapping, cut as needed, guarded, trimmed, painted for tests. */
+/* The pool of stacks: one mapping, cut into stacks as needed, with guards; trimmed; painted for
+   tests. */
 #include "fiber/stack.h"
 
 #include <errno.h>
@@ -18,12 +19,13 @@
 
 enum {
     GROW_BY = 16,        /* stacks cut at a time */
-    TRIM_AT_MOST = 1024, /* stacks per call, which bounds the time that it takes */
+    TRIM_AT_MOST = 1024, /* stacks per call: bounds its duration */
     DEFAULT_MOST = 262144,
-    DEFAULT_MAX_MAPS = 65530, /* the kernel's, where /proc does not tell */
-    COLORS = 8,               /* fiber objects start at so many different places of their page */
-    COLOR_STEP = 128,  /* bytes between these places: not all compete for the same cache sets */
-    CANARY_WORDS = 64, /* half a KB, as a frame may leap over a few words */
+    DEFAULT_MAX_MAPS = 65530, /* the kernel's default, if /proc does not have it */
+    COLORS = 8,               /* number of different offsets of fiber objects in their page */
+    COLOR_STEP = 128,  /* bytes between these offsets, so that the objects do not compete for the
+                          same cache sets */
+    CANARY_WORDS = 64, /* half a KB, since a frame may skip a few words */
 };
 
 #define CANARY 0x5afe57ac4ca9a41eull
@@ -45,7 +47,7 @@ struct fiber *stack_fiber(size_t index)
     return (struct fiber *) (void *) (end - (index % COLORS) * COLOR_STEP - sizeof(struct fiber));
 }
 
-/* vm.max_map_count. */
+/* Reads vm.max_map_count. */
 static size_t read_max_map_count(void)
 {
     char text[32];
@@ -73,7 +75,7 @@ static size_t default_stack_size(void)
 #endif
 }
 
-/* Reserves address space for as many stacks as wished, or as the process may have. */
+/* Reserves address space for the requested number of stacks, or as many as possible. */
 static char *reserve(size_t *most, size_t stack_size)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
@@ -157,14 +159,13 @@ void stack_pool_destroy(void)
     *pool = (struct stack_pool){.region = NULL};
 }
 
-/* Some emulations answer yes to any advice. A guard that is one makes the kernel's own write fail.
- */
+/* Some emulators accept any advice. If the guard works, the kernel's own write to it fails. */
 static bool is_guard_real(char *guard)
 {
     return syscall(SYS_clock_gettime, CLOCK_MONOTONIC, guard) != 0 && errno == EFAULT;
 }
 
-/* Guards one stack that is writable whole, as well as can be. */
+/* Installs the best available guard of a stack that is completely writable. */
 static void guard_install(char *guard)
 {
     struct stack_pool *pool = &stack_pool;
@@ -213,7 +214,8 @@ bool stack_pool_grow(void)
         watch_stack_new(first + i * pool->stack_size + pool->guard_size,
                         pool->stack_size - pool->guard_size);
     }
-    /* The lowest is used first. Nothing is free now, so what is added is all that is cold. */
+    /* The lowest is used first. No stack was free before, so the new ones are the only cold
+       ones. */
     for (size_t i = count; i > 0; i--) {
         pool->free[pool->free_count++] = stack_fiber(pool->prepared + i - 1);
     }
@@ -265,13 +267,14 @@ size_t fiber_pool_left(void)
     return stack_pool.most - (stack_pool.prepared - stack_pool.free_count);
 }
 
-/* Guarded stacks come before those with canaries, as a pool never goes back to a better guard. */
+/* Stacks with a guard come before those with canaries, since a pool never returns to a better
+   method. */
 static bool has_canary(size_t index)
 {
     return index >= stack_pool.guarded;
 }
 
-/* The canary lies in the page where a guard would be. */
+/* The canary is in the page where a guard would be. */
 static volatile uint64_t *canary_of(size_t index)
 {
     return (volatile uint64_t *) (void *) (stack_low(index) - stack_pool.guard_size);

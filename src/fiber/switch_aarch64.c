@@ -4,8 +4,8 @@
 #if defined(__aarch64__) && !defined(FIBER_UCONTEXT)
 
 /* The saved frame is x19 to x30 and d8 to d15, 160 bytes. On a fiber's stack the return address is
-   marked undefined, which is where unwinding ends; x29 is cleared for those who walk frame
-   pointers. hint #34 is "bti c", a no-op where it means nothing. */
+   marked undefined, so that unwinding ends there; x29 is cleared for tools that follow frame
+   pointers. hint #34 is "bti c", a no-op on CPUs without it. */
 #define SAVE                                                                                       \
     "    sub sp, sp, #160\n    .cfi_adjust_cfa_offset 160\n"                                       \
     "    stp x19, x20, [sp, #0]\n"                                                                 \

@@ -1,4 +1,4 @@
-/* The switch by ucontext: for other processors, and to test the rest against (-DFIBER_UCONTEXT). */
+/* The switch by ucontext: for other CPUs, and for tests (-DFIBER_UCONTEXT). */
 #include "fiber/switch.h"
 
 #ifdef FIBER_UCONTEXT
@@ -6,20 +6,20 @@
 #include <stddef.h>
 #include <ucontext.h>
 
-/* A saved place is a ucontext_t in the frame of the function that saved it. */
+/* A saved position is a ucontext_t in the frame of the function that saved it. */
 
 /* Arguments of the switch in progress; there is at most one. */
 static struct {
-    bool has_ended;          /* what the code that continues returns */
+    bool has_ended;          /* result for the code that continues */
     void (*run)(void *);     /* for a new stack: what to run there */
     void *arg;               /* its argument */
-    void (*call)(void *);    /* for fiber_switch_call: what to run first where we arrive, or NULL */
+    void (*call)(void *);    /* for fiber_switch_call: called first at the target, or NULL */
     void *call_arg;          /* its argument */
-    ucontext_t *call_return; /* where to go after that */
+    ucontext_t *call_return; /* where to continue after that */
 } passing;
 
-/* What fiber_switch_* return after the switch back to `here`: was it the end of a fiber?
- * fiber_switch_call's calls run first. */
+/* Runs calls of fiber_switch_call after a switch to `here`, then gives the result of
+ * fiber_switch_*: was it the end of a fiber? */
 static bool arrive(ucontext_t *here)
 {
     while (passing.call != NULL) {

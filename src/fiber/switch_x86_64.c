@@ -3,11 +3,10 @@
 
 #if defined(__x86_64__) && defined(__LP64__) && !defined(FIBER_UCONTEXT)
 
-/* A start calls run and then returns along the same path, so that a fiber that does not wait leaves
-   the processor's return predictor in step. The saved frame is rbx, rbp, r12 to r15 and the return
-   address. On a fiber's stack the return address is marked undefined, which is where unwinding
-   ends; rbp is cleared for those who walk frame pointers. endbr64 is a no-op where it means
-   nothing. */
+/* A start calls run and then returns along the same path, so that a fiber that does not wait keeps
+   the CPU's return predictor in step. The saved frame is rbx, rbp, r12 to r15 and the return
+   address. On a fiber's stack the return address is marked undefined, so that unwinding ends there;
+   rbp is cleared for tools that follow frame pointers. endbr64 is a no-op on CPUs without it. */
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl fiber_switch_start\n"

@@ -1,5 +1,5 @@
-/* Tells AddressSanitizer, LeakSanitizer and valgrind about stacks and switches; nothing without.
- * Implemented in watch_asan.c. */
+/* Informs AddressSanitizer, LeakSanitizer and valgrind about stacks and switches; does nothing
+ * without them. Implemented in watch_asan.c. */
 #ifndef FIBER_WATCH_H
 #define FIBER_WATCH_H
 
@@ -25,8 +25,8 @@
 #define FIBER_NO_ASAN
 #endif
 
-/* Valgrind sees stacks by their registration and needs no word at a switch. With ASan it cannot
- * run. */
+/* Valgrind knows stacks by their registration and needs no call at a switch. It cannot run with
+ * ASan. */
 #if !defined(FIBER_ASAN) && defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -44,7 +44,8 @@ static inline void watch_stack_new(void *low, size_t size)
 #endif
 }
 
-/* It goes away. Valgrind's numbers for stacks are not kept: a pool ends with its process. */
+/* The stack is unmapped. Valgrind's numbers of stacks are not kept: a pool exists until its process
+   ends. */
 static inline void watch_stack_gone(void *low, size_t size)
 {
 #if defined(FIBER_ASAN)
@@ -54,11 +55,11 @@ static inline void watch_stack_gone(void *low, size_t size)
 }
 
 #if defined(FIBER_ASAN)
-/* About to switch to another fiber (NULL: the worker's own stack). own gets what watch_arrive wants
-   when we are back; NULL when the present stack's fiber ends here. */
+/* Before a switch to another fiber (NULL: the worker's own stack). own gets the value for
+   watch_arrive after the switch back; NULL when the fiber of the present stack ends here. */
 void watch_leave(void **own, const struct fiber *to) FIBER_HIDDEN;
-/* First thing after a switch, with own from watch_leave or NULL on a new stack. from: where we came
-   from, NULL for the worker's own stack. */
+/* Immediately after a switch, with own from watch_leave, or NULL on a new stack. from: the fiber
+   that switched here, NULL for the worker's own stack. */
 void watch_arrive(void *own, const struct fiber *from) FIBER_HIDDEN;
 #else
 #define watch_leave(own, to) ((void) (own))

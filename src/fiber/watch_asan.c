@@ -1,20 +1,19 @@
-/* What AddressSanitizer has to know at a switch. */
+/* What AddressSanitizer needs to know at a switch. */
 #include "fiber/watch.h"
 
 #if defined(FIBER_ASAN)
 
 #include "fiber/stack.h"
 
-const char *__asan_default_options(void); /* asked for by the sanitizer's library */
+const char *__asan_default_options(void); /* called by the sanitizer's library */
 
-/* Undefined behaviour may be an illegal instruction (make asan): that is reported with its stack.
- */
+/* Undefined behaviour may execute an illegal instruction (make asan): report it with its stack. */
 const char *__asan_default_options(void)
 {
     return "handle_sigill=1";
 }
 
-static const void *main_low; /* the worker's own stack, learnt at the first switch away from it */
+static const void *main_low; /* the worker's own stack; known after the first switch away from it */
 static size_t main_size;     /* in bytes */
 
 void watch_leave(void **own, const struct fiber *to)
