@@ -1,4 +1,4 @@
-/* Lists of allow and deny, and networks as a line of the configuration names them. */
+/* Lists of allow and deny, and networks in the form of the configuration. */
 #include "shared/access/access.h"
 
 enum access_verdict access_check(const struct vec *rules, const struct addr *client)
@@ -7,7 +7,7 @@ enum access_verdict access_check(const struct vec *rules, const struct addr *cli
                                           .any.sa_family = AF_UNIX};
 
     vec_each(const struct access_rule, rule, rules) {
-        /* The other end of a unix socket has no name. */
+        /* The peer of a unix socket has no name. */
         if (cidr_contains(&rule->network, client->len != 0 ? client : &unix_addr)) {
             return rule->is_deny ? ACCESS_DENIED : ACCESS_ALLOWED;
         }

@@ -1,5 +1,5 @@
-/* Lists of allow and deny: which clients are let in by address. Networks as a line of the
- * configuration names them. */
+/* Lists of allow and deny: access control by client address. And networks in the form of the
+ * configuration. */
 #ifndef SHARED_ACCESS_ACCESS_H
 #define SHARED_ACCESS_ACCESS_H
 
@@ -14,21 +14,21 @@ struct access_rule {
 
 enum access_verdict { ACCESS_UNDECIDED, ACCESS_ALLOWED, ACCESS_DENIED };
 
-/* What the first rule says that matches, of struct access_rule. len 0 is the other end of a unix
+/* The verdict of the first rule that matches (struct access_rule). len 0 is the peer of a unix
  * socket without a name. */
 enum access_verdict access_check(const struct vec *rules, const struct addr *client);
 
-/* Adds what an `allow` or a `deny` says. False after conf_error. */
+/* Adds the rule of an `allow` or a `deny`. False after conf_error. */
 bool access_rule_read(struct conf *conf, const struct conf_node *node, struct vec *rules);
 
-/* "10.0.0.0/8", "::/0", an address. Warns of bits beyond the mask. "all", "unix:" and brackets are
- * none: false after conf_error. */
+/* Parses "10.0.0.0/8", "::/0", or an address. Warns about bits beyond the mask. "all", "unix:" and
+ * brackets are not networks: false after conf_error. */
 bool network_read(struct conf *conf, const struct conf_node *node, struct str text,
                   struct cidr *out);
 
 /*
- * The rows of an access module. apply empties what was inherited where it is the first of either in
- * its block, and calls access_rule_read. REFUSES begins the sentence about denied clients.
+ * The rows of an access module. apply drops the inherited list at the first `allow` or `deny` of a
+ * block, and calls access_rule_read. REFUSES begins the sentence about denied clients.
  */
 #define ACCESS_ROWS(CONTEXT, APPLY, REFUSES)                                                       \
     {"allow",                                                                                      \

@@ -1,4 +1,4 @@
-/* The walk through lists of addresses: see forwarded.h. */
+/* The walk through lists of forwarded addresses: see forwarded.h. */
 #include "shared/access/forwarded.h"
 
 #include "shared/access/access.h"
@@ -9,7 +9,7 @@ bool forwarded_is_trusted(const struct forwarded *forwarded, const struct addr *
                                           .any.sa_family = AF_UNIX};
 
     vec_each(const struct cidr, network, &forwarded->trusted) {
-        /* The other end of a unix socket has no name. */
+        /* The peer of a unix socket has no name. */
         if (cidr_contains(network, addr->len != 0 ? addr : &unix_addr)) {
             return true;
         }
@@ -17,7 +17,7 @@ bool forwarded_is_trusted(const struct forwarded *forwarded, const struct addr *
     return false;
 }
 
-/* "1.2.3.4", "1.2.3.4:80", "::1", "[::1]:80"; without a port it is 0. */
+/* Parses "1.2.3.4", "1.2.3.4:80", "::1" or "[::1]:80"; without a port it is 0. */
 static bool parse_address(struct str text, struct addr *out)
 {
     uint16_t port;
@@ -30,7 +30,7 @@ static bool parse_address(struct str text, struct addr *out)
         return true;
     }
     if (!addr_split_port(text, &host, &port) || host.len == text.len) {
-        return false; /* what only begins with '[' needs a port as well */
+        return false; /* an address that begins with '[' needs a port */
     }
     if (host.len >= 2 && host.data[0] == '[' && host.data[host.len - 1] == ']') {
         host = (struct str){host.data + 1, host.len - 2};
@@ -44,7 +44,7 @@ static bool parse_address(struct str text, struct addr *out)
     return true;
 }
 
-/* Cuts the last address off a list whose parts are parted by commas and blanks. */
+/* Takes the last address off a list that is separated by commas and spaces. */
 static struct str cut_last(struct str *list)
 {
     size_t end = list->len;
@@ -95,7 +95,7 @@ static bool trust(struct conf *conf, const struct conf_node *node, struct forwar
     return true;
 }
 
-/* A name stands for all of its addresses, as they are while the configuration is read. */
+/* Trusts all addresses that a host name has while the configuration is read. */
 static bool trust_host(struct conf *conf, const struct conf_node *node, struct forwarded *forwarded,
                        struct str name)
 {

@@ -1,5 +1,5 @@
-/* For whom trusted proxies speak: the walk through a list of addresses, as X-Forwarded-For has it.
- */
+/* The client behind trusted proxies: the walk through a list of addresses such as
+   X-Forwarded-For. */
 #ifndef SHARED_ACCESS_FORWARDED_H
 #define SHARED_ACCESS_FORWARDED_H
 
@@ -9,32 +9,31 @@
 #include "conf/conf.h"
 #include "net/addr/addr.h"
 
-/* Which proxies are trusted, and how far. */
+/* Which proxies are trusted, and whether recursively. */
 struct forwarded {
     struct vec trusted; /* struct cidr */
-    bool is_recursive;  /* what a trusted one says of another trusted one is believed, too */
+    bool is_recursive;  /* the list of a trusted proxy may name another trusted proxy, whose list is
+                           used as well */
 };
 
-/* Is this address one of a trusted proxy? len 0 is the other end of a unix socket without a name.
- */
+/* Is this the address of a trusted proxy? len 0 is the peer of a unix socket without a name. */
 bool forwarded_is_trusted(const struct forwarded *forwarded, const struct addr *addr);
 
 /*
- * One list "client, proxy, proxy", the last of which is nearest to us: whom it says that *client
- * speaks for; with is_recursive whom that one speaks for, and so on while they are trusted.
- * Addresses may have ports, IPv6 in brackets then. True: the list is used up and the next may say
- * more.
+ * Walks one list "client, proxy, proxy", whose last address is nearest to us. If *client is
+ * trusted, it becomes the address that the list has for it; with is_recursive this is repeated
+ * while the new one is trusted. Addresses may have ports, with IPv6 in brackets. True: the list is
+ * used up and the next one may continue it.
  */
 bool forwarded_follow(const struct forwarded *forwarded, struct str list, struct addr *client);
 
 /*
- * Trusts what a `set_real_ip_from` names: an address, a network, "unix:", or a host, which stands
- * for all of its addresses as they are now. False after conf_error. Waits for the resolver of the
- * system.
+ * Trusts the argument of a `set_real_ip_from`: an address, a network, "unix:", or a host, with all
+ * addresses that it has now. False after conf_error. Waits for the system's resolver.
  */
 bool forwarded_trust(struct conf *conf, const struct conf_node *node, struct forwarded *forwarded);
 
-/* The same of a line that may name networks alone: of geo's `proxy`, and of `geoip_proxy`. */
+/* The same for directives that allow only networks: `proxy` of geo, and `geoip_proxy`. */
 bool forwarded_trust_network(struct conf *conf, const struct conf_node *node,
                              struct forwarded *forwarded);
 

@@ -12,24 +12,24 @@ struct explanation_id {
     unsigned char bytes[EXPLANATION_ID_SIZE / 2];
 };
 
-/* Where the text of an id is. */
+/* The location of the text of an id. */
 struct explanation {
     struct explanation_id id;
-    uint64_t start;  /* as `end` was before the text was written */
+    uint64_t start;  /* value of `end` before the text was written */
     uint64_t length; /* bytes of the text; 0: no explanation */
 };
 
-/* The root of a zone. The byte n of all that were ever written is text[n % room]. */
+/* The root of a zone. Byte n of all bytes ever written is text[n % room]. */
 struct explanations {
     struct shm_lock lock;
     uint64_t room;  /* bytes of `text` */
-    uint64_t end;   /* bytes that were ever written */
-    uint64_t added; /* explanations that were ever kept */
+    uint64_t end;   /* bytes ever written */
+    uint64_t added; /* explanations ever added */
     struct explanation index[EXPLANATIONS_MOST];
     char text[];
 };
 
-/* A zone of a reading. */
+/* A zone of one reading. */
 struct explanations_zone {
     struct explanations_zone *next;
     struct explanations *explanations;
@@ -40,7 +40,7 @@ static struct explanations_zone **zones_of(struct conf *conf)
     return conf_state(conf, "explanations", sizeof(struct explanations_zone *));
 }
 
-/* ---- when the configuration is read ---- */
+/* ---- while the configuration is read ---- */
 
 struct explanations *explanations_of(struct zone *zone)
 {
@@ -107,13 +107,13 @@ void explanation_id_make(char *id)
     hex_encode(id, made.bytes, sizeof(made.bytes));
 }
 
-/* False: the text is no id. */
+/* False: the text is not an id. */
 static bool id_read(struct str text, struct explanation_id *id)
 {
     return text.len == EXPLANATION_ID_SIZE && hex_decode(text, id->bytes);
 }
 
-/* Takes the same time wherever they differ. */
+/* Constant time, whatever differs. */
 static bool id_equal(const struct explanation_id *a, const struct explanation_id *b)
 {
     unsigned char difference = 0;
@@ -124,7 +124,7 @@ static bool id_equal(const struct explanation_id *a, const struct explanation_id
     return difference == 0;
 }
 
-/* ---- in use ---- */
+/* ---- at run time ---- */
 
 static void explanations_lock(struct explanations *explanations)
 {
@@ -133,7 +133,7 @@ static void explanations_lock(struct explanations *explanations)
     }
 }
 
-/* The bytes of the ring from a position on, up to its end. */
+/* The bytes of the ring from a position on, at most up to its end. */
 static struct str span_at(struct explanations *explanations, uint64_t position, size_t length)
 {
     uint64_t offset = position % explanations->room;
@@ -151,7 +151,7 @@ bool explanation_keep(struct explanations *explanations, struct str id, struct s
     }
     explanations_lock(explanations);
     made.start = explanations->end;
-    explanations->end += text.len; /* what is overwritten is no longer found */
+    explanations->end += text.len; /* texts that are overwritten are not found any more */
     while (text.len != 0) {
         struct str span = span_at(explanations, explanations->end - text.len, text.len);
 
@@ -163,7 +163,7 @@ bool explanation_keep(struct explanations *explanations, struct str id, struct s
     return true;
 }
 
-/* NULL: there is none, or it was overwritten. Under the lock. */
+/* NULL: there is none, or it was overwritten. Called with the lock held. */
 static struct explanation *find_entry(struct explanations *explanations,
                                       const struct explanation_id *id)
 {

@@ -1,4 +1,4 @@
-/* The geo block: variables whose values are found by an address. */
+/* The geo block: variables whose values depend on an address. */
 #include "shared/geo/geo.h"
 
 #include "shared/access/access.h"
@@ -7,17 +7,17 @@
 
 /* A `geo` block. */
 struct geo {
-    const struct variable *address; /* that has the address; NULL = the client's */
+    const struct variable *address; /* has the address; NULL = the client's */
     const struct geo_clients *clients;
-    struct forwarded forwarded; /* `proxy`: who is believed about the client */
+    struct forwarded forwarded; /* `proxy`: trusted proxies */
     struct geo_tree v4;
     struct geo_tree v6;
-    struct str *values; /* by number; 0 = of addresses that are in no line */
+    struct str *values; /* by number; 0 = the value of addresses that no line has */
 };
 
-/* ---- in use ---- */
+/* ---- at run time ---- */
 
-/* What is no address of the internet, as a unix socket, is looked up as this one. */
+/* Used in place of anything that is not an internet address, such as a unix socket. */
 #define NO_ADDRESS UINT32_MAX
 
 static uint32_t geo_find(const struct geo *geo, const struct addr *addr)
@@ -60,12 +60,12 @@ static bool geo_variable_get(struct variable_env *env, const struct variable *va
 struct reading {
     struct conf *conf;
     struct geo *geo;
-    struct arena arena; /* for what only reading needs */
+    struct arena arena; /* temporary memory for reading */
     struct vec values;  /* struct str: by number */
-    struct map numbers; /* of values by text -> their number as a pointer; 0 is not there */
+    struct map numbers; /* text of a value -> its number as a pointer; without number 0 */
     bool is_ranges;
-    bool has_lines;   /* `ranges` comes too late */
-    bool has_default; /* of ranges */
+    bool has_lines;   /* `ranges` is not allowed any more */
+    bool has_default; /* with `ranges` */
     bool is_volatile;
     struct geo_ranges ranges;
     struct geo_networks v4;
@@ -181,7 +181,7 @@ static bool add_range(struct reading *reading, const struct conf_node *node, boo
     return true;
 }
 
-/* Of networks it is the one that has all addresses, of both families. */
+/* With networks, the default is a network of all addresses, in both families. */
 static bool set_default(struct reading *reading, const struct conf_node *node)
 {
     struct str *value = vec_at(&reading->values, struct str, 0);
@@ -254,7 +254,7 @@ static bool shared_geo_add_line(struct reading *reading, const struct conf_node 
                               : add_network(reading, node, is_deleted);
 }
 
-/* What lines gave, as it is used for requests. */
+/* Builds the search trees from the lines. */
 static void geo_finish(struct reading *reading)
 {
     struct geo *geo = reading->geo;
@@ -294,7 +294,7 @@ static bool read_lines(struct reading *reading, const struct conf_node *block)
     return is_good;
 }
 
-/* The part of "$name" after the '$'. */
+/* The name of "$name", without the '$'. */
 static bool variable_name(struct conf *conf, const struct conf_node *node, struct str text,
                           struct str *out)
 {

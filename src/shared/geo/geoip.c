@@ -1,4 +1,4 @@
-/* Values by the client's address, of GeoIP databases of the legacy format. */
+/* Values by client address, from GeoIP databases of the legacy format. */
 #include "shared/geo/geoip.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 
 #define FILE_LIMIT ((size_t) 1 << 30) /* bytes of a database */
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
-/* The leaf of the client. */
+/* The leaf for the client. */
 static bool find_leaf(const struct geoip_lookup *lookup, const struct geoip_database *database,
                       uint32_t *leaf)
 {
@@ -32,13 +32,13 @@ static bool give_text(struct str *out, const char *text)
     return text != NULL && variable_give(out, str_of(text));
 }
 
-/* Number 0 is no country. */
+/* Number 0 means no country. */
 static bool is_country(const struct geoip_lookup *lookup, uint32_t number)
 {
     return number != 0 && number < lookup->library->country_count();
 }
 
-/* A text of the database, in UTF-8 where that is wanted. */
+/* A text of the database, converted to UTF-8 if is_utf8. */
 static bool give_latin(struct variable_env *env, const struct geoip_database *database,
                        struct str latin, struct str *out)
 {
@@ -64,7 +64,7 @@ static bool give_latin(struct variable_env *env, const struct geoip_database *da
 
 /* ---- countries ---- */
 
-/* wanted is one of those of GEOIP_COUNTRY_…, or GEOIP_CITY_CONTINENT. */
+/* `wanted` is one of GEOIP_COUNTRY_… or GEOIP_CITY_CONTINENT. */
 static bool give_country(const struct geoip_lookup *lookup, uint32_t number,
                          enum geoip_value wanted, bool is_utf8, struct str *out)
 {
@@ -111,13 +111,13 @@ static bool give_region(const struct geoip_lookup *lookup, uint32_t leaf, enum g
 static bool give_city_country(const struct geoip_lookup *lookup, const struct geo_city *city,
                               enum geoip_value wanted, struct str *out)
 {
-    if (city->country == 0) { /* a place that is in no country */
+    if (city->country == 0) { /* a location without a country */
         return wanted != GEOIP_COUNTRY_NAME && variable_give(out, STR("--"));
     }
     return give_country(lookup, city->country, wanted, lookup->settings->city.is_utf8, out);
 }
 
-/* The texts of a city end with a NUL in the database. */
+/* The strings of a city end with a NUL in the database. */
 static bool give_region_name(const struct geoip_lookup *lookup, const struct geo_city *city,
                              struct str *out)
 {
@@ -217,7 +217,7 @@ bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, stru
 
 /* ---- directives ---- */
 
-/* The file of a directive, and "utf8". */
+/* Opens the file of a directive, and reads its "utf8". */
 static bool open_database(struct conf_scope *scope, const struct conf_node *node,
                           enum geo_legacy_kind kind, struct geoip_database *database)
 {

@@ -1,5 +1,5 @@
-/* Values by the client's address, of GeoIP databases of the legacy format: what the geoip modules
- * have in common. */
+/* Values by client address, from GeoIP databases of the legacy format: shared by the geoip
+ * modules. */
 #ifndef SHARED_GEO_GEOIP_H
 #define SHARED_GEO_GEOIP_H
 
@@ -8,8 +8,8 @@
 #include "shared/geo/geo.h"
 #include "shared/geo/legacy.h"
 
-/* What libGeoIP is needed for: names by numbers of countries. Each gives NULL where there is none.
- * The modules have it, by geoip_library.h: the program itself is not linked with that library. */
+/* The functions of libGeoIP: names for numbers of countries. Each gives NULL if there is none. Set
+ * by the modules with geoip_library.h, since the program itself is not linked with that library. */
 struct geoip_library {
     unsigned (*country_count)(void);
     const char *(*code)(int country);
@@ -21,20 +21,20 @@ struct geoip_library {
 };
 
 struct geoip_database {
-    struct geo_legacy legacy; /* .bytes is empty where no file was named */
-    bool is_utf8;             /* texts are given as UTF-8 */
+    struct geo_legacy legacy; /* .bytes is empty if no file was configured */
+    bool is_utf8;             /* give texts as UTF-8 */
 };
 
-/* Of the block that the directives stand in. */
+/* The settings of the block that has the directives. */
 struct geoip_settings {
     struct geoip_database country;
-    struct geoip_database region; /* of http alone */
+    struct geoip_database region; /* http only */
     struct geoip_database city;
     struct geoip_database org;
-    struct forwarded forwarded; /* geoip_proxy, of http alone: who is believed about the client */
+    struct forwarded forwarded; /* geoip_proxy, http only: trusted proxies */
 };
 
-/* The client, and what there is to ask. */
+/* The parameters of a lookup. */
 struct geoip_lookup {
     const struct geoip_settings *settings;
     const struct geoip_library *library;
@@ -63,7 +63,7 @@ enum geoip_value {
     GEOIP_ORG,
 };
 
-/* False: the database says nothing of the client, or there is none. */
+/* False: the database has nothing about the client, or there is no database. */
 bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, struct str *out);
 
 #define GEOIP_VARIABLE(NAME, GET, VALUE, WORDS)                                                    \
@@ -71,7 +71,7 @@ bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, stru
         .name = STR_INIT(NAME), .get = GET, .data = VALUE, .doc = WORDS                            \
     }
 
-/* Variables of all geoip modules; GET calls geoip_give with the data of its variable. */
+/* The variables of all geoip modules; GET calls geoip_give with the data of its variable. */
 #define GEOIP_VARIABLES(GET)                                                                       \
     GEOIP_VARIABLE("geoip_country_code", GET, GEOIP_COUNTRY_CODE,                                  \
                    "Code of the country, two letters."),                                           \
@@ -108,14 +108,14 @@ bool geoip_city_apply(struct conf_scope *scope, const struct directive *row, str
 bool geoip_org_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings);
 
-/* One row: its name, the member of struct geoip_settings, what it is. */
+/* One row: its name, the member of struct geoip_settings, its documentation. */
 #define GEOIP_ROW(NAME, CONTEXT, MEMBER, APPLY, DOC)                                               \
     {                                                                                              \
         NAME, CONTEXT, CUSTOM_FIELD(struct geoip_settings, MEMBER, APPLY), ARGS(1, 2),             \
             .syntax = "file [utf8]", .doc = DOC                                                    \
     }
 
-/* The rows of all geoip modules, in blocks of this context. */
+/* The rows of all geoip modules, for blocks of this context. */
 #define GEOIP_ROWS(CONTEXT)                                                                        \
     GEOIP_ROW("geoip_country", CONTEXT, country, geoip_country_apply,                              \
               "The database of countries, of the legacy format, for IPv4 or IPv6: "                \

@@ -1,7 +1,7 @@
 /*
- * The geoip2 block: variables by databases of MaxMind's format. A file is read into memory, never
- * mapped, so that one that is cut off while it is used does no harm; with auto_reload each worker
- * looks now and then whether it has changed, and reads it on a thread.
+ * The geoip2 block: variables from databases of MaxMind's format. A file is read into memory and
+ * not mapped, so that truncation while it is in use does no harm. With auto_reload each worker
+ * checks from time to time whether the file has changed, and reads it on a thread.
  */
 #include "shared/geo/geoip2.h"
 
@@ -21,14 +21,14 @@
 
 #define FILE_LIMIT ((off_t) 4 << 30) /* bytes of a database */
 
-/* A database in memory, and which file it was. */
+/* A database in memory, and the identity of its file. */
 struct geoip2_file {
     struct geo_mmdb db;
-    char *bytes; /* of malloc */
+    char *bytes; /* malloc'ed */
     ino_t inode;
     off_t size;
     struct timespec mtime;
-    const char *error; /* why it could not be read; NULL = it was */
+    const char *error; /* why it could not be read; NULL = it was read */
 };
 
 /* A `geoip2` block. Lives as long as its generation. */
@@ -37,8 +37,8 @@ struct geoip2_database {
     const struct geo_clients *clients;
     const struct forwarded *forwarded;
     struct geoip2_file file;
-    time_t checked; /* when it was last looked whether the file is another one; of this worker */
-    time_t changed; /* when it was last read */
+    time_t checked;          /* last check whether the file has changed, in this worker */
+    time_t changed;          /* when it was last read */
     uint64_t reload_after_s; /* auto_reload; 0 = never */
     bool is_being_checked;
 };
@@ -48,9 +48,9 @@ enum geoip2_metadata { METADATA_NONE, METADATA_BUILD, METADATA_CHECK, METADATA_C
 /* A variable of a block. */
 struct geoip2_variable {
     struct geoip2_database *database;
-    const struct variable *source; /* that has the address; NULL = the client's */
+    const struct variable *source; /* has the address; NULL = the client's */
     struct vec path;               /* struct str: keys of maps and numbers of arrays */
-    struct str initial;            /* default=; of NULL data: none */
+    struct str initial;            /* default=; NULL data: none */
     enum geoip2_metadata metadata;
     bool is_metadata;
 };
@@ -91,7 +91,8 @@ static const char *read_open_file(int fd, struct geoip2_file *out)
     return geo_mmdb_open((struct str){out->bytes, size}, &out->db);
 }
 
-/* Waits for the disk. out->error says why not. Safe from any thread. */
+/* Reads a file. Waits for the disk. out->error has the reason of a failure. Safe from any
+   thread. */
 static void geo_geoip2_read_file(const char *path, struct geoip2_file *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -119,14 +120,14 @@ static void free_file(void *arg)
 
 /* ---- auto_reload ---- */
 
-/* A look at the file on a thread. It has what it needs itself: its generation may be gone when it
- * is done. */
+/* A check of the file on a thread. It has its own data, since the generation may be gone when it is
+ * done. */
 struct check_job {
     struct thread_job job;
-    struct geoip2_database *database; /* of that generation; for the loop alone */
-    uint32_t generation;              /* its number: another one may lie at its address later */
+    struct geoip2_database *database; /* of that generation; used by the loop only */
+    uint32_t generation; /* its number: another generation may be at the same address later */
     char *path;
-    struct geoip2_file file; /* what was known, then what was read */
+    struct geoip2_file file; /* the known file, then the one that was read */
     bool is_changed;
 };
 
@@ -177,7 +178,7 @@ static void check_is_done(struct thread_job *job)
     free(check);
 }
 
-/* Begins to look whether the file has changed, when it is time to. */
+/* Starts a check of the file when it is due. */
 static void check_now_and_then(struct geoip2_database *database)
 {
     if (database->reload_after_s == 0 || database->is_being_checked ||
@@ -206,8 +207,8 @@ static void check_now_and_then(struct geoip2_database *database)
 
 /* ---- variables ---- */
 
-/* A value as text, in the request's memory: the file may be another one later. Containers are none.
- */
+/* A value as text, in the request's memory, since the file may be replaced later. A container has
+   no text. */
 static bool give_value(struct variable_env *env, const struct geo_value *value, struct str *out)
 {
     switch (value->kind) {
@@ -337,8 +338,8 @@ static bool geo_geoip2_read_word(struct conf *conf, const struct conf_node *node
     return is_default ? read_default(conf, node, value, out) : read_source(conf, node, value, out);
 }
 
-/* "$variable metadata build_epoch": what is no word of these is never found. Behind a default= it
- * is a key as any other. */
+/* "$variable metadata build_epoch": other words are never found. After a default=, `metadata` is an
+ * ordinary key. */
 static void read_metadata(const struct conf_node *node, struct geoip2_variable *out)
 {
     static const char *const words[] = {"", "build_epoch", "last_check", "last_change"};

@@ -1,24 +1,24 @@
-/* The geoip2 block: variables by databases of MaxMind's format. */
+/* The geoip2 block: variables from databases of MaxMind's format. */
 #ifndef SHARED_GEO_GEOIP2_H
 #define SHARED_GEO_GEOIP2_H
 
 #include "conf/directive.h"
 #include "shared/geo/geo.h"
 
-/* Of the block that `geoip2` blocks stand in. */
+/* The settings of the block that has `geoip2` blocks. */
 struct geoip2_settings {
-    struct forwarded forwarded; /* geoip2_proxy, of http alone: who is believed about the client */
+    struct forwarded forwarded; /* geoip2_proxy, http only: trusted proxies */
     struct vec databases;       /* struct geoip2_database * */
 };
 
 /*
- * Reads a block, and defines its variables among those of the block around it. False after
- * conf_error. Settings and clients outlive the generation's variables.
+ * Reads a block, and defines its variables in the enclosing block's set. False after conf_error.
+ * Settings and clients must live as long as the generation's variables.
  */
 bool geoip2_read(struct conf *conf, const struct conf_node *node, struct geoip2_settings *settings,
                  const struct geo_clients *clients);
 
-/* The row of the block, in blocks of this context; APPLY calls geoip2_read. */
+/* The row of the block, for blocks of this context; APPLY calls geoip2_read. */
 #define GEOIP2_ROW(CONTEXT, APPLY)                                                                 \
     {                                                                                              \
         "geoip2", CONTEXT, FREE_FORM(APPLY), ARGS(1, 1),                                           \

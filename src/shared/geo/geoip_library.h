@@ -1,11 +1,11 @@
-/* What the geoip modules take of libGeoIP. Included by them alone: they may be loadable objects,
- * and are linked with it. */
+/* The functions of libGeoIP for the geoip modules. Included only by them: they may be loadable
+ * objects, and are linked with it. */
 #ifndef SHARED_GEO_GEOIP_LIBRARY_H
 #define SHARED_GEO_GEOIP_LIBRARY_H
 
 #include <GeoIP.h>
 
-/* Of a struct geoip_library. */
+/* Initialises a struct geoip_library. */
 #define GEOIP_LIBRARY                                                                              \
     {                                                                                              \
         .country_count = GeoIP_num_countries, .code = GeoIP_code_by_id,                            \

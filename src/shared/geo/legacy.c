@@ -4,11 +4,11 @@
 #include <arpa/inet.h>
 
 /*
- * The file: nodes of two branches each, little endian; records of cities or texts; a description;
- * near the end three bytes 0xff, the type, and for some types the number of nodes.
+ * The file format: nodes with two branches each, little endian; records of cities or strings; a
+ * description; near the end three bytes 0xff, the type, and for some types the number of nodes.
  */
 enum {
-    TYPE_SEARCH = 20, /* how far from the end the three bytes may be */
+    TYPE_SEARCH = 20, /* maximum distance of the three bytes from the end */
     COUNTRY_LEAVES = 0xffff00,
     REGION_0_LEAVES = 16700000,
     REGION_1_LEAVES = 16000000,
@@ -18,7 +18,7 @@ struct edition {
     unsigned type;
     enum geo_legacy_kind kind;
     unsigned record_size;
-    uint32_t leaves; /* 0: the file tells */
+    uint32_t leaves; /* 0: read from the file */
     bool is_v6;
     bool has_metro;
 };
@@ -55,7 +55,7 @@ static uint32_t number_at(const char *bytes, unsigned size)
     return number;
 }
 
-/* Where the three bytes are from which the type follows; 0: nowhere. */
+/* Position of the three bytes before the type; 0: not found. */
 static size_t find_structure(struct str bytes)
 {
     for (size_t back = 3; back < TYPE_SEARCH + 3 && back < bytes.len; back++) {
@@ -98,7 +98,7 @@ bool geo_legacy_open(struct str bytes, struct geo_legacy *out)
     return true;
 }
 
-/* ---- searching ---- */
+/* ---- lookup ---- */
 
 static void address_bits(const struct geo_legacy *db, const struct addr *addr,
                          unsigned char bits[16])
@@ -145,10 +145,9 @@ bool geo_legacy_find(const struct geo_legacy *db, const struct addr *addr, uint3
     return false;
 }
 
-/* ---- what leaves stand for ---- */
+/* ---- values of leaves ---- */
 
-/* The bytes of a leaf's record: from its place after the nodes to the end of the file. False: there
- * is none. */
+/* The bytes from a leaf's record (after the nodes) to the end of the file. False: there is none. */
 static bool record_of(const struct geo_legacy *db, uint32_t leaf, struct str *out)
 {
     uint64_t at = (uint64_t) db->leaves * 2 * db->record_size + leaf;
@@ -160,7 +159,7 @@ static bool record_of(const struct geo_legacy *db, uint32_t leaf, struct str *ou
     return true;
 }
 
-/* A text up to its NUL. */
+/* Takes a string up to its NUL. */
 static bool legacy_take_text(struct str *record, struct str *out)
 {
     const char *end = str_find_char(*record, '\0');
@@ -222,8 +221,8 @@ static void put_region(struct geo_region *out, uint32_t number)
     out->region[1] = (char) ('A' + number % 26);
 }
 
-/* Numbers of the newer form: 1 … 676 regions of the US, then as many of Canada, then 360 for each
- * country. */
+/* Numbers of the newer format: 1 … 676 are regions of the US, the next 676 of Canada, then there
+ * are 360 for each country. */
 bool geo_legacy_region(const struct geo_legacy *db, uint32_t leaf, struct geo_region *out)
 {
     enum { REGIONS = 26 * 26, CANADA = 1 + REGIONS, WORLD = CANADA + REGIONS, A_COUNTRY = 360 };

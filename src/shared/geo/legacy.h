@@ -1,5 +1,5 @@
-/* GeoIP databases of the legacy format (".dat"): a trie of address bits, and what its leaves stand
- * for. */
+/* GeoIP databases of the legacy format (".dat"): a trie of address bits, and the values of its
+ * leaves. */
 #ifndef SHARED_GEO_LEGACY_H
 #define SHARED_GEO_LEGACY_H
 
@@ -9,29 +9,28 @@
 #include "base/arena.h"
 #include "net/addr/addr.h"
 
-/* What a database tells of an address. */
+/* What a database has about an address. */
 enum geo_legacy_kind {
-    GEO_LEGACY_OTHER,   /* nothing that we can use */
-    GEO_LEGACY_COUNTRY, /* a number of a country */
-    GEO_LEGACY_REGION,  /* a country, and a region where it is the US or Canada */
+    GEO_LEGACY_OTHER,   /* not supported */
+    GEO_LEGACY_COUNTRY, /* the number of a country */
+    GEO_LEGACY_REGION,  /* a country; for the US and Canada also a region */
     GEO_LEGACY_CITY,    /* struct geo_city */
-    GEO_LEGACY_TEXT,    /* a name: organisation, provider, domain, number of a network */
+    GEO_LEGACY_TEXT,    /* a name: organisation, provider, domain, AS number */
 };
 
-/* A database that was read. No byte of it is believed: whatever it says, nothing outside is
- * touched. */
+/* An open database. Its bytes are not trusted: no access is ever outside of them. */
 struct geo_legacy {
     struct str bytes;
     enum geo_legacy_kind kind;
-    unsigned type;        /* as the file tells it, 1 … 106 */
-    uint32_t leaves;      /* values from here on are leaves, those below are nodes */
+    unsigned type;        /* from the file, 1 … 106 */
+    uint32_t leaves;      /* values from this one on are leaves, lower ones are nodes */
     unsigned record_size; /* of one branch: 3 or 4 bytes */
-    bool is_v6;           /* tries of 128 bits, where v4 addresses are mapped ones */
-    bool has_metro;       /* cities of the US have codes of an area and of a market */
+    bool is_v6;           /* a trie of 128 bits, with IPv4 addresses as mapped ones */
+    bool has_metro;       /* cities of the US have an area code and a metro code */
 };
 
-/* A place. All in the database's bytes; texts are ISO 8859-1, and empty where the place has none.
- */
+/* A location. Strings are slices of the database, in ISO 8859-1, and empty where the location has
+   none. */
 struct geo_city {
     unsigned country; /* number */
     struct str region;
@@ -43,30 +42,30 @@ struct geo_city {
     unsigned area;
 };
 
-/* A region: its country by number, or by the code of two letters that stands in `code` first. */
+/* A region: its country by number, or by the two-letter code in `code`. */
 struct geo_region {
-    unsigned country; /* number; 0 where the country is one of two that have regions: see is_us,
-                         is_canada */
+    unsigned country; /* number; 0 for the two countries that have regions: see is_us, is_canada */
     bool is_us;
     bool is_canada;
     char region[3]; /* two letters, or empty */
 };
 
-/* Finds out what kind of database these bytes are. False: they are none, or cut off. */
+/* Detects the kind of a database. False: not a database, or truncated. */
 bool geo_legacy_open(struct str bytes, struct geo_legacy *out);
 
 /*
- * The leaf of an address, as its number above db->leaves. False where the database says nothing of
- * it, or where it is broken. An address that is none of the internet, or one of IPv6 in a database
- * of IPv4, is looked up as the last one; in a database of IPv6 as "::".
+ * The leaf of an address, as a number above db->leaves. False if the database has nothing about it,
+ * or is malformed. Anything but an internet address, and an IPv6 address in an IPv4 database, is
+ * looked up as the last address; in an IPv6 database as "::".
  */
 bool geo_legacy_find(const struct geo_legacy *db, const struct addr *addr, uint32_t *leaf);
 
-/* What a leaf of a database of that kind stands for. False: nothing, or its record is cut off. */
+/* The value of a leaf, for a database of that kind. False: it has none, or its record is
+   truncated. */
 bool geo_legacy_city(const struct geo_legacy *db, uint32_t leaf, struct geo_city *out);
 bool geo_legacy_text(const struct geo_legacy *db, uint32_t leaf, struct str *out);
 bool geo_legacy_region(const struct geo_legacy *db, uint32_t leaf, struct geo_region *out);
 
-#define GEO_US_ID 225 /* number of the only country with codes of metros */
+#define GEO_US_ID 225 /* number of the only country with metro codes */
 
 #endif

@@ -5,9 +5,9 @@
 
 enum {
     SEPARATOR = 16,           /* zero bytes between tree and data */
-    METADATA_MAX = 128 << 10, /* bytes at the end in which metadata begins */
-    POINTERS_MAX = 8,         /* pointers to pointers: the format has none */
-    STEPS_MAX = 100000,       /* values that one search passes over */
+    METADATA_MAX = 128 << 10, /* the metadata begins within this many bytes before the end */
+    POINTERS_MAX = 8,         /* pointers to pointers: the format does not allow them */
+    STEPS_MAX = 100000,       /* values that one search skips at most */
 };
 
 #define METADATA_MARK STR("\xab\xcd\xefMaxMind.com")
@@ -24,7 +24,7 @@ static uint64_t number_of(const unsigned char *bytes, size_t size)
     return number;
 }
 
-/* So many bytes at *at, which moves past them; NULL when they are not there. */
+/* Takes `size` bytes at *at, which moves past them; NULL when there are fewer. */
 static const unsigned char *mmdb_take(struct str data, size_t *at, size_t size)
 {
     if (*at > data.len || size > data.len - *at) {
@@ -35,7 +35,8 @@ static const unsigned char *mmdb_take(struct str data, size_t *at, size_t size)
     return bytes;
 }
 
-/* The target of a pointer whose head was read: its two middle bits say how many bytes follow. */
+/* The target of a pointer whose first byte was read: its two middle bits are the number of bytes
+   that follow. */
 static bool read_pointer(struct str data, size_t *at, unsigned head, size_t *target)
 {
     static const uint32_t offsets[] = {0, 2048, 526336, 0};
@@ -53,7 +54,7 @@ static bool read_pointer(struct str data, size_t *at, unsigned head, size_t *tar
     return true;
 }
 
-/* The size in a head, of which large ones have up to three bytes more. */
+/* The size in a head; large ones have up to three more bytes. */
 static bool read_size(struct str data, size_t *at, unsigned head, uint32_t *size)
 {
     static const uint32_t offsets[] = {29, 285, 65821};
@@ -106,7 +107,7 @@ static bool read_real(struct str bytes, struct geo_value *out)
     return false;
 }
 
-/* The contents of a value that is no container. */
+/* Reads the contents of a value that is not a container. */
 static bool read_contents(struct geo_value *out)
 {
     switch (out->kind) {
@@ -134,7 +135,7 @@ static bool read_contents(struct geo_value *out)
     return false;
 }
 
-/* The value at `at`; a pointer is not followed: `number` is its target. */
+/* Reads the value at `at`. A pointer is not followed: `number` is its target. */
 static bool mmdb_read_value(struct str data, size_t at, struct geo_value *out)
 {
     const unsigned char *head = mmdb_take(data, &at, 1);
@@ -175,7 +176,7 @@ static bool mmdb_read_value(struct str data, size_t at, struct geo_value *out)
     return contents != NULL && read_contents(out);
 }
 
-/* The same; where it is a pointer, what it points to, with *after the place after the pointer. */
+/* The same, but follows a pointer; *after is the position after the pointer. */
 static bool read_target(struct str data, size_t at, struct geo_value *out, size_t *after)
 {
     if (!mmdb_read_value(data, at, out)) {
@@ -190,7 +191,7 @@ static bool read_target(struct str data, size_t at, struct geo_value *out, size_
     return true;
 }
 
-/* The place after so many values. */
+/* Moves past `count` values. */
 static bool pass_over(struct str data, size_t *at, uint64_t count, unsigned *steps)
 {
     for (struct geo_value value; count > 0; count--) {
@@ -274,7 +275,7 @@ static inline uint32_t four_bytes(const unsigned char *at)
     return ntohl(word);
 }
 
-/* A record of a node that is there, of which no byte beyond is read. */
+/* A record of an existing node; reads no byte beyond the node. */
 static inline uint32_t record_at(const unsigned char *node, unsigned size, unsigned branch)
 {
     if (size == 24) {
@@ -287,8 +288,8 @@ static inline uint32_t record_at(const unsigned char *node, unsigned size, unsig
     return four_bytes(node + 4 * branch);
 }
 
-/* Follows bits from a node, until they are used up or it is none. `size`, of records, is a
- * constant: once for each bit of each lookup it would be asked for else. */
+/* Follows bits from a node until they are used up, or the record is not a node. `size`, of records,
+ * is a constant: otherwise it would be tested for each bit of each lookup. */
 static inline __attribute__((always_inline)) uint32_t follow_records(const struct geo_mmdb *db,
                                                                      uint32_t node,
                                                                      const unsigned char *bits,
@@ -337,7 +338,7 @@ bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *p
 
 /* ---- the whole file ---- */
 
-/* Where the metadata begins: after the last mark; 0 = there is none. */
+/* The start of the metadata, after the last mark; 0 = there is none. */
 static size_t find_metadata(struct str bytes)
 {
     struct str mark = METADATA_MARK;

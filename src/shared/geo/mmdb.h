@@ -9,16 +9,16 @@
 #include "base/str.h"
 #include "net/addr/addr.h"
 
-/* A database that was read. No byte of it is believed: whatever it says, nothing outside is
- * touched, and a search ends. */
+/* An open database. Its bytes are not trusted: no access is ever outside of them, and every search
+ * ends. */
 struct geo_mmdb {
     struct str tree;      /* nodes of two records each */
-    struct str data;      /* values that records, and pointers among values, point into */
-    uint32_t node_count;  /* records of this value stand for nothing, smaller ones for nodes */
+    struct str data;      /* values, to which records point, and pointers among values */
+    uint32_t node_count;  /* a record with this value means no data, lower ones are nodes */
     unsigned record_size; /* bits of a record: 24, 28, 32 */
-    bool is_v6;           /* bits of 128; IPv4 lies at ::/96 */
-    uint32_t v4_node;     /* where addresses of IPv4 begin; or a record for all of them */
-    uint64_t build_epoch; /* when it was made, in seconds */
+    bool is_v6;           /* a tree of 128 bits, with IPv4 at ::/96 */
+    uint32_t v4_node;     /* node where IPv4 addresses begin; or a record for all of them */
+    uint64_t build_epoch; /* when it was built, in seconds */
 };
 
 enum geo_value_kind {
@@ -37,28 +37,29 @@ enum geo_value_kind {
     GEO_VALUE_FLOAT = 15,
 };
 
-/* A value, and where it stands. */
+/* A value, and its position. */
 struct geo_value {
     enum geo_value_kind kind;
-    struct str bytes; /* of strings and bytes, in the database */
-    uint64_t number; /* of integers and booleans; int32 as its 64 bits; the lower half of uint128 */
+    struct str bytes; /* of strings and bytes; a slice of the database */
+    uint64_t number;  /* of integers and booleans; int32 sign-extended to 64 bits; the lower half of
+                         uint128 */
     uint64_t number_high; /* the upper half of uint128 */
     double real;          /* of doubles and floats */
     uint32_t count;       /* entries of a map or an array */
-    size_t next;          /* place after its head: of a map or an array that of the first entry */
+    size_t next; /* position after its head: for a map or an array, that of the first entry */
 };
 
-/* Finds the parts of a database in these bytes. NULL, or why it is none, as libmaxminddb says it.
- */
+/* Finds the parts of a database in these bytes. Gives NULL, or the reason of a failure in
+   libmaxminddb's words. */
 const char *geo_mmdb_open(struct str bytes, struct geo_mmdb *out);
 
-/* The place of the data about an address. False: there is none. IPv4 addresses that are mapped into
- * IPv6 are IPv4. */
+/* The position of the data about an address. False: there is none. IPv4-mapped IPv6 addresses are
+ * looked up as IPv4. */
 bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place);
 
 /*
- * The value at a place, or what lies below it by keys of maps and numbers of arrays (from 0, or
- * from the end by -1). False: there is none, or the data is broken.
+ * The value at a position, or the one below it that a path of map keys and array indexes (from 0,
+ * or -1 from the end) selects. False: there is none, or the data is malformed.
  */
 bool geo_mmdb_value(const struct geo_mmdb *db, size_t position, const struct str *path,
                     size_t count, struct geo_value *out);

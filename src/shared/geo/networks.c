@@ -1,4 +1,4 @@
-/* Networks in order: which lines hold, and what each address belongs to. */
+/* Sorts networks, and computes which line holds for each address. */
 #include "shared/geo/networks.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@ void geo_networks_add(struct geo_networks *networks, const struct geo_network *l
     *vec_add(&networks->lines, networks->arena, struct geo_network) = *line;
 }
 
-/* By first address, an outer network before those in it, lines of one network as they were read. */
+/* Order: by first address, outer networks before inner ones, lines of the same network in file
+   order. */
 static int compare_networks(const void *a, const void *b)
 {
     const struct geo_network *one = a;
@@ -34,7 +35,7 @@ static struct str written(const struct geo_network *line)
     return line->node->args[line->is_deleted ? 1 : 0];
 }
 
-/* Goes through the lines of one network; the one that holds in the end, or NULL. */
+/* Goes through the lines of one network, and gives the one that is in effect, or NULL. */
 static const struct geo_network *settle_network(struct conf *conf, const struct geo_network *line,
                                                 const struct geo_network *end,
                                                 const struct str *values)
@@ -55,7 +56,7 @@ static const struct geo_network *settle_network(struct conf *conf, const struct 
     return holds;
 }
 
-/* Drops lines that do not hold. */
+/* Removes lines that are not in effect. */
 static size_t settle_all(struct geo_networks *networks, struct conf *conf, const struct str *values)
 {
     struct geo_network *lines = networks->lines.items;
@@ -75,7 +76,7 @@ static size_t settle_all(struct geo_networks *networks, struct conf *conf, const
     return kept;
 }
 
-/* The address after a network; false when there is none. */
+/* The first address after a network; false when there is none. */
 static bool address_behind(const struct geo_network *network, unsigned width,
                            struct geo_address *out)
 {
@@ -97,16 +98,16 @@ static bool address_behind(const struct geo_network *network, unsigned width,
     return out->low != 0 || out->high != 0;
 }
 
-/* Spans so far, and the networks around the address that is reached, outer ones first. */
+/* The spans so far, and the networks that contain the current address, outer ones first. */
 struct sweep {
     struct geo_span *spans;
     size_t count;
     unsigned width;
     unsigned depth;
-    const struct geo_network *open[129]; /* of different prefix lengths each */
+    const struct geo_network *open[129]; /* each with a different prefix length */
 };
 
-/* From here on this is the value; a span of no length gives way. */
+/* Starts a span with this value; replaces one that starts at the same address. */
 static void begin_span(struct sweep *sweep, struct geo_address first, uint32_t value)
 {
     if (sweep->count != 0 &&
@@ -116,7 +117,7 @@ static void begin_span(struct sweep *sweep, struct geo_address first, uint32_t v
     sweep->spans[sweep->count++] = (struct geo_span){first, value};
 }
 
-/* Ends the networks that end at this address or before; all when it is NULL. */
+/* Closes the networks that end at this address or before; all when it is NULL. */
 static void close_until(struct sweep *sweep, const struct geo_address *address)
 {
     struct geo_address behind;

@@ -1,5 +1,5 @@
-/* Ranges of IPv4 addresses in order: chunks of a fixed size, so that a range in the middle moves
- * few others. */
+/* Ordered ranges of IPv4 addresses, in chunks of a fixed size, so that an insertion moves few of
+ * them. */
 #include "shared/geo/ranges.h"
 
 #define CHUNK_SIZE 256
@@ -20,14 +20,15 @@ static struct chunk *chunk_at(const struct geo_ranges *ranges, size_t index)
     return *vec_at(&ranges->chunks, struct chunk *, index);
 }
 
-/* The range in front of a position, or NULL. */
+/* The range before a position, or NULL. */
 static struct geo_range *range_before(const struct geo_ranges *ranges,
                                       struct range_position position)
 {
     return position.item == 0 ? NULL : &chunk_at(ranges, position.chunk)->items[position.item - 1];
 }
 
-/* After the last range that begins at the address or before; item is 0 only in front of all. */
+/* The position after the last range that begins at or before the address; item is 0 only before all
+   ranges. */
 static struct range_position find_position(const struct geo_ranges *ranges, uint32_t address)
 {
     size_t from = 0;
@@ -70,8 +71,8 @@ static struct chunk *add_chunk(struct geo_ranges *ranges, size_t index)
     return chunk;
 }
 
-/* Room for one more at the position. A full chunk is cut in two; where one is appended to, after
- * its end. */
+/* Makes space for one more range at the position. A full chunk is split in two: in the middle, or
+ * before its last range if one is appended. */
 static void chunk_make_room(struct geo_ranges *ranges, struct range_position *position)
 {
     if (ranges->chunks.count == 0) {
@@ -92,7 +93,7 @@ static void chunk_make_room(struct geo_ranges *ranges, struct range_position *po
     }
 }
 
-/* Puts it there; the position is after it then. */
+/* Inserts a range; the position is after it then. */
 static void range_insert(struct geo_ranges *ranges, struct range_position *position,
                          struct geo_range range)
 {
@@ -122,8 +123,8 @@ static void take_out(struct geo_ranges *ranges, struct range_position position)
     }
 }
 
-/* What is left of `outer`, which stands before the position, when `inner` is cut out; and `inner`
- * if that is to be there. */
+/* Cuts `inner` out of `outer`, the range before the position; with is_kept, `inner` replaces the
+ * part that was cut. */
 static void range_cut(struct geo_ranges *ranges, struct range_position position,
                       const struct geo_range *inner, bool is_kept)
 {
@@ -197,7 +198,7 @@ struct geo_span *geo_ranges_spans(const struct geo_ranges *ranges, uint32_t betw
 {
     struct geo_span *spans =
         arena_array(ranges->arena, 2 * ranges->count + 1, sizeof(struct geo_span));
-    uint64_t next = 0; /* the address after the last range */
+    uint64_t next = 0; /* the address after the previous range */
 
     *count = 0;
     vec_each(struct chunk *, chunk, &ranges->chunks) {

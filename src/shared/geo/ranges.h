@@ -1,41 +1,40 @@
-/* The lines of a geo block with `ranges`: ranges of IPv4 addresses, kept in order while they are
- * read. */
+/* The lines of a geo block with `ranges`: ranges of IPv4 addresses, sorted while they are read. */
 #ifndef SHARED_GEO_RANGES_H
 #define SHARED_GEO_RANGES_H
 
 #include "shared/geo/table.h"
 
-/* Both ends belong to it. */
+/* Both ends belong to the range. */
 struct geo_range {
     uint32_t first;
     uint32_t last;
-    uint32_t value; /* number of a value */
+    uint32_t value; /* its number */
 };
 
-/* All zero is empty. Ranges never overlap: one that lies within another cuts that in two. */
+/* All zero is empty. Ranges never overlap: one that is inside another splits that in two. */
 struct geo_ranges {
-    struct arena *arena; /* for the time of reading */
+    struct arena *arena; /* temporary memory for reading */
     struct vec chunks;   /* struct chunk *: in order, none empty */
-    size_t count;        /* of ranges */
+    size_t count;        /* number of ranges */
 };
 
 enum geo_put {
     GEO_PUT,
-    GEO_REPLACED, /* the same range was there; *other is what it was */
-    GEO_OVERLAPS, /* nothing was done: *other is partly in it */
+    GEO_REPLACED, /* the same range existed; *other is its old value */
+    GEO_OVERLAPS, /* nothing was done: *other overlaps it partly */
 };
 
-/* Any number of them in any order, each in little time. */
+/* Adds a range. Any number of them in any order; each call is fast. */
 enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
                             struct geo_range *other);
 
 /*
- * Takes the range out; false when no such range is there. As with nginx, where long ranges are kept
- * as pieces of 65536 addresses, such pieces can be taken out of a longer one.
+ * Deletes a range; false when there is no such range. As with nginx, which stores long ranges as
+ * pieces of 65536 addresses, such a piece of a longer range can be deleted.
  */
 bool geo_ranges_delete(struct geo_ranges *ranges, uint32_t first, uint32_t last);
 
-/* All as spans; addresses between them have this value. */
+/* All ranges as spans; the addresses between them have the value `between`. */
 struct geo_span *geo_ranges_spans(const struct geo_ranges *ranges, uint32_t between, size_t *count);
 
 #endif

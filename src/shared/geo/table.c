@@ -1,4 +1,4 @@
-/* The tree of spans: making it, and the search. */
+/* The tree of spans: building and searching it. */
 #include "shared/geo/table.h"
 
 struct geo_address geo_address_of(const unsigned char *bytes, size_t size)
@@ -12,7 +12,7 @@ struct geo_address geo_address_of(const unsigned char *bytes, size_t size)
     return address;
 }
 
-/* ---- making ---- */
+/* ---- building ---- */
 
 static size_t join_equal(struct geo_span *spans, size_t count)
 {
@@ -26,8 +26,8 @@ static size_t join_equal(struct geo_span *spans, size_t count)
     return kept;
 }
 
-/* Whole nodes that begin with a cache line: what is after the last key of a level is never looked
- * at. */
+/* Allocates whole nodes, aligned to cache lines. Keys after the last one of a level are never
+ * read. */
 static void *new_keys(struct arena *arena, size_t count, size_t key_size)
 {
     char *memory = arena_alloc(arena, count * key_size + 63);
@@ -35,11 +35,11 @@ static void *new_keys(struct arena *arena, size_t count, size_t key_size)
     return memory + (-(uintptr_t) memory & 63);
 }
 
-/* Every step-th of the spans. */
+/* Every step-th span. */
 struct span_steps {
     const struct geo_span *spans;
     size_t step;
-    size_t count; /* of those */
+    size_t count; /* number of these */
 };
 
 static void make_level(struct geo_tree *tree, struct arena *arena, struct span_steps steps,
@@ -85,7 +85,7 @@ void geo_tree_make(struct geo_tree *tree, struct arena *arena, struct geo_span *
 
 /* ---- searching ---- */
 
-/* Keys of the node that are there: the last one of a level may have fewer than the others. */
+/* Number of keys in a node: the last node of a level may have fewer. */
 static size_t node_size(const struct geo_tree *tree, unsigned level, size_t start)
 {
     size_t left = tree->counts[level] - start;
@@ -93,8 +93,8 @@ static size_t node_size(const struct geo_tree *tree, unsigned level, size_t star
     return left < GEO_FAN_OUT ? left : GEO_FAN_OUT;
 }
 
-/* How many keys are not above the address. Of a whole node: so many comparisons at once as the
- * machine has. */
+/* Counts the keys of a full node that are not above the address; the compiler vectorises the
+ * loop. */
 static size_t count_whole(const uint32_t *keys, uint32_t address)
 {
     uint32_t below = 0;
@@ -115,8 +115,8 @@ static size_t count_some(const uint32_t *keys, size_t count, uint32_t address)
     return below;
 }
 
-/* In each node the last key that is not above the address: the first one never is, as the node
- * above says. */
+/* Takes the last key of each node that is not above the address. The first key never is above it,
+ * because of the node on the level above. */
 uint32_t geo_tree_find_v4(const struct geo_tree *tree, uint32_t address)
 {
     size_t at = 0;

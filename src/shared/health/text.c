@@ -1,4 +1,4 @@
-/* Probes of health checks that send a text and look for one in what comes back. */
+/* Health checks that send a text and search the response for another. */
 #include "shared/health/text.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "base/parse.h"
 #include "net/conn/conn.h"
 
-/* A refusal of a datagram comes as fast as an answer would. */
+/* The refusal of a datagram arrives as fast as a response would. */
 #define REFUSAL_WAIT_MS 1000
 
 bool text_probe_decode(struct arena *arena, struct str written, struct str *out)
@@ -30,7 +30,7 @@ bool text_probe_decode(struct arena *arena, struct str written, struct str *out)
     return true;
 }
 
-/* Does what has arrived so far have the expected text, or match? */
+/* Does the response so far contain the expected text, or match? */
 static bool health_text_fits(const struct text_probe *text, struct str answer,
                              const struct log *log)
 {
@@ -38,7 +38,7 @@ static bool health_text_fits(const struct text_probe *text, struct str answer,
                                : str_find(answer, text->expected) != NULL;
 }
 
-/* A datagram was sent and nothing is expected back: only a refusal (ICMP), within this time, is a
+/* A datagram was sent and no response is expected: only a refusal (ICMP) within this time is a
  * failure. */
 static bool is_not_refused(struct health_probe *probe)
 {

@@ -1,5 +1,5 @@
-/* The list of algorithms. Not in it: none; RSA1_5 (RFC 8725, 3.2); PBES2, whose cost a token would
- * choose; ECDH-ES. */
+/* The list of algorithms. Not supported: none; RSA1_5 (RFC 8725, 3.2); PBES2, whose cost the token
+ * would determine; ECDH-ES. */
 #include "shared/jose/algorithms.h"
 
 #include <stddef.h>

@@ -14,7 +14,7 @@ enum jose_kind {
     JOSE_EDDSA,
     JOSE_DIRECT,   /* the key is the content key */
     JOSE_AES_WRAP, /* RFC 3394 */
-    JOSE_AES_GCM,  /* the content key is encrypted by AES-GCM */
+    JOSE_AES_GCM,  /* the content key is encrypted with AES-GCM */
     JOSE_RSA_OAEP,
 };
 
@@ -23,17 +23,17 @@ struct jose_algorithm {
     struct str name;
     enum jose_kind kind;
     enum jose_key_type type; /* of its keys */
-    const char *digest;      /* as OpenSSL calls it; NULL: none */
-    struct str curve;        /* of its keys, as `crv`; empty: any that the kind has */
-    unsigned size; /* bytes: of half an ECDSA signature, of the key of JOSE_AES_*; else 0 */
+    const char *digest;      /* OpenSSL's name; NULL: none */
+    struct str curve;        /* `crv` of its keys; empty: any of the key type */
+    unsigned size; /* in bytes: half of an ECDSA signature, or the key of JOSE_AES_*; else 0 */
 };
 
 /* One `enc`. */
 struct jose_content {
     struct str name;
-    const char *cipher; /* as OpenSSL calls it */
-    const char *digest; /* of CBC with HMAC; NULL: GCM */
-    unsigned key_size;  /* bytes of the content key, both halves */
+    const char *cipher; /* OpenSSL's name */
+    const char *digest; /* for CBC with HMAC; NULL: GCM */
+    unsigned key_size;  /* bytes of the content key, both halves together */
 };
 
 #define JOSE_CONTENT_KEY_MAX 64
@@ -43,7 +43,7 @@ static inline bool jose_is_signature(const struct jose_algorithm *algorithm)
     return algorithm->kind <= JOSE_EDDSA;
 }
 
-/* By name, which counts letter by letter; NULL: not in the list. */
+/* Finds a name (case-sensitive); NULL: not in the list. */
 const struct jose_algorithm *jose_algorithm_named(struct str name);
 const struct jose_content *jose_content_named(struct str name);
 

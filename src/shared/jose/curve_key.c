@@ -1,4 +1,4 @@
-/* Public keys on curves of a JWK (RFC 7518, 6.2; RFC 8037, 2). */
+/* Public keys on curves, from a JWK (RFC 7518, 6.2; RFC 8037, 2). */
 #include <openssl/core_names.h>
 #include <openssl/params.h>
 
@@ -17,7 +17,7 @@ static EVP_PKEY *edwards_key(struct str curve, struct str x)
     return EVP_PKEY_new_raw_public_key(type, NULL, (const unsigned char *) x.data, x.len);
 }
 
-/* OpenSSL finds out whether the point is on the curve. */
+/* OpenSSL checks that the point is on the curve. */
 static EVP_PKEY *weierstrass_key(struct arena *arena, struct str curve, struct str x, struct str y)
 {
     const struct str parts[] = {STR("\4"), x, y};

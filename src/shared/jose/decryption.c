@@ -1,4 +1,4 @@
-/* The content key of an encrypted token, and its content. */
+/* Decrypts the content key of an encrypted token, and its content. */
 #include "shared/jose/decryption.h"
 
 #include <openssl/crypto.h>
@@ -15,7 +15,7 @@ static const unsigned char *bytes_of(struct str text)
 
 /* ---- AES-GCM ---- */
 
-/* One piece that is encrypted, and what belongs to it. */
+/* One ciphertext, and its parameters. */
 struct gcm {
     const char *cipher;
     const unsigned char *key;
@@ -145,7 +145,7 @@ static bool open_gcm(struct jose_sealed *sealed)
 }
 
 /* CBC with HMAC (RFC 7518, 5.2.2): the first half of the key is the HMAC's. Nothing is decrypted
- * before that was compared. */
+ * before the HMAC was compared. */
 static bool open_cbc(struct jose_sealed *sealed)
 {
     unsigned half = sealed->content->key_size / 2;

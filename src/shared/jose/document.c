@@ -1,4 +1,4 @@
-/* JSON objects with bounds; values as text. */
+/* JSON objects with limits; values as text. */
 #include "shared/jose/document.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* jansson recurses as deep as the text is: it sees none that is too deep. */
+/* jansson recurses for each level: text that is nested too deeply must not reach it. */
 static bool is_too_deep(struct str text)
 {
     unsigned depth = 0;

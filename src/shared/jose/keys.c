@@ -1,4 +1,4 @@
-/* Key sets: which keys there are, and which fit a token. */
+/* Key sets: reading them, and selecting keys for a token. */
 #include "shared/jose/keys.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ bool jose_bytes(struct arena *arena, const json_t *object, const char *name, str
 
 /* ---- one key ---- */
 
-/* Is the word among those of an array of strings? */
+/* Does an array of strings contain the word? */
 static bool has_word(const json_t *array, const char *word)
 {
     size_t index;
@@ -34,7 +34,7 @@ static bool has_word(const json_t *array, const char *word)
     return false;
 }
 
-/* `use` and `key_ops` (RFC 7517, 4.2 and 4.3). */
+/* Reads `use` and `key_ops` (RFC 7517, 4.2 and 4.3). */
 static void read_purpose(const json_t *jwk, struct jose_key *key)
 {
     struct str use = jose_string(jwk, "use");
@@ -73,7 +73,7 @@ static const char *read_curve(struct jose_keys *keys, const json_t *jwk, enum jo
     return why;
 }
 
-/* NULL: it can be used; else why not. */
+/* NULL: the key can be used; else the reason why not. */
 static const char *read_key(struct jose_keys *keys, const json_t *jwk, struct jose_key *key)
 {
     const char *why = NULL;

@@ -1,4 +1,4 @@
-/* Key sets (RFC 7517): the keys that tokens are verified and decrypted with. */
+/* Key sets (RFC 7517): the keys for verifying and decrypting tokens. */
 #ifndef SHARED_JOSE_KEYS_H
 #define SHARED_JOSE_KEYS_H
 
@@ -19,40 +19,41 @@
 
 struct jose_key {
     enum jose_key_type type;
-    struct str curve;                       /* of EC and OKP, as `crv` */
-    struct str id;                          /* `kid`; data NULL: none */
-    const struct jose_algorithm *algorithm; /* the only one that it is for; NULL: all that fit */
-    bool verifies, decrypts;                /* by `use` and `key_ops` */
+    struct str curve;                       /* `crv` of EC and OKP */
+    struct str id;                          /* `kid`; NULL data: none */
+    const struct jose_algorithm *algorithm; /* the only one allowed; NULL: all that fit */
+    bool verifies, decrypts;                /* according to `use` and `key_ops` */
     struct str secret;                      /* OCT */
-    EVP_PKEY *pkey;                         /* of the other types */
+    EVP_PKEY *pkey;                         /* for the other types */
 };
 
-/* A set; shared by counted references, unchanged once it is made. */
+/* A key set; reference-counted, constant once it was read. */
 struct jose_keys {
     unsigned references;
-    uint64_t number;    /* of this set in this process: no two have the same */
-    struct arena arena; /* of all below */
+    uint64_t number;    /* unique in this process */
+    struct arena arena; /* for everything below */
     struct jose_key *items;
     unsigned count;
 };
 
 /*
- * Reads a set, which is a JSON object with "keys", or one key alone. Keys that cannot be used are
- * left out (RFC 7517, 5) and logged with `name`, which says where the set is from. NULL: it has
- * none that can be used; logged. On the worker's own stack.
+ * Reads a set, which is a JSON object with "keys", or a single key. Keys that cannot be used are
+ * left out (RFC 7517, 5) and logged with `name`, the source of the set. NULL: no key can be used;
+ * logged. On the worker's own stack.
  */
 struct jose_keys *jose_keys_read(struct str text, const struct log *log, struct str name);
 void jose_keys_release(void *keys);
 
-/* Can the key be used for this algorithm and this `kid` of a token (data NULL: it names none)? */
+/* Can the key be used for this algorithm and this `kid` of a token (NULL data: the token has
+   none)? */
 bool jose_key_fits(const struct jose_key *key, const struct jose_algorithm *algorithm,
                    struct str id);
 
-/* ---- of a JWK (rsa_key.c, curve_key.c) ---- */
+/* ---- from a JWK (rsa_key.c, curve_key.c) ---- */
 
 /* The bytes of a base64url member; false: it is absent, empty, or malformed. */
 bool jose_bytes(struct arena *arena, const json_t *object, const char *name, struct str *out);
-/* The key of OpenSSL, owned by the caller; NULL with *why. */
+/* An OpenSSL key, owned by the caller; NULL with *why. */
 EVP_PKEY *jose_rsa_key(struct arena *arena, const json_t *jwk, const char **why);
 EVP_PKEY *jose_curve_key(struct arena *arena, const json_t *jwk, struct str curve,
                          const char **why);

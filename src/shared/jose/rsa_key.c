@@ -1,11 +1,11 @@
-/* RSA keys of a JWK (RFC 7518, 6.3). */
+/* RSA keys, from a JWK (RFC 7518, 6.3). */
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/param_build.h>
 
 #include "shared/jose/keys.h"
 
-/* Members and OpenSSL's names for them: the first two are the public key, the last five come
+/* Members, and OpenSSL's names for them: the first two are the public key; the last five come all
  * together or not at all. */
 /* clang-format off */
 static const struct rsa_member {
@@ -26,7 +26,7 @@ static const struct rsa_member {
 #define RSA_PUBLIC 2
 #define RSA_EXPONENT_BITS_MAX 64
 
-/* Fills numbers; gives how many of the members are used, 0 with *why. */
+/* Fills numbers; gives the number of members used, 0 with *why. */
 static size_t read_numbers(struct arena *arena, const json_t *jwk, BIGNUM *numbers[RSA_MEMBERS],
                            const char **why)
 {

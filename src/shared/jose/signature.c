@@ -1,4 +1,4 @@
-/* Does a signature belong to a text? */
+/* Verifies signatures. */
 #include "shared/jose/signature.h"
 
 #include <openssl/ecdsa.h>
@@ -8,7 +8,7 @@
 
 #include "base/checksum.h"
 
-/* DER of two numbers of up to 66 bytes each, with room to spare. */
+/* DER of two numbers of up to 66 bytes each, with some reserve. */
 #define ECDSA_DER_MAX 160
 
 static const unsigned char *bytes_of(struct str text)
@@ -49,7 +49,7 @@ static bool key_verifies(const struct jose_key *key, const EVP_MD *digest, bool 
     return is_match;
 }
 
-/* A token has r and s one after the other; OpenSSL wants DER. False: they are not of the curve's
+/* A token has r and s one after the other; OpenSSL needs DER. False: they do not have the curve's
  * size. */
 static bool ecdsa_to_der(struct str signature, unsigned size, unsigned char der[ECDSA_DER_MAX],
                          struct str *out)

@@ -1,4 +1,4 @@
-/* A token in its compact form: its parts, its header, what is in it. */
+/* A token in compact form: its parts, its header, its claims. */
 #include "shared/jose/token.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "shared/jose/signature.h"
 
-/* ---- what was accepted ---- */
+/* ---- accepted tokens ---- */
 
 static struct jose_token *token_new(json_t *header, json_t *claims)
 {
@@ -66,7 +66,7 @@ const char *jose_token_outdated(const struct jose_token *token, int64_t now, int
 #define PARTS_SIGNED 3
 #define PARTS_ENCRYPTED 5
 
-/* Cuts the token at its dots. False: it does not have so many parts. */
+/* Splits the token at its dots. False: it has another number of parts. */
 static bool split(struct str text, struct str *parts, unsigned count)
 {
     unsigned found = 0;
@@ -86,7 +86,7 @@ static bool decode(struct arena *arena, struct str text, struct str *out)
     return str_find_char(text, '=') == NULL && base64_decode(arena, text, true, out);
 }
 
-/* The object that a part has in it; NULL: none. */
+/* The JSON object of a part; NULL: it has none. */
 static json_t *read_object(struct arena *arena, struct str part)
 {
     struct str text;
@@ -110,7 +110,7 @@ static const char *judge_header(const json_t *header)
 
 /* ---- keys that fit ---- */
 
-/* Walks the keys of all sets that fit. */
+/* Iterates over the keys that fit, in all sets. */
 struct key_walk {
     unsigned set, item;
     unsigned tries; /* so far */
@@ -139,7 +139,7 @@ static bool read_times(struct jose_token *token)
            jose_time(token->claims, "nbf", &token->not_before) >= 0;
 }
 
-/* What the claims are, of any form. Takes over the object. */
+/* Accepts the claims of a token of any form. Takes over the reference of `claims`. */
 static void accept_claims(struct jose_check *check, json_t *header, json_t *claims)
 {
     if (claims == NULL) {
@@ -155,7 +155,7 @@ static void accept_claims(struct jose_check *check, json_t *header, json_t *clai
     check->token = token;
 }
 
-/* Why no key was the right one. */
+/* The reason why no key worked. */
 static const char *judge_tries(struct jose_check *check, const struct key_walk *walk, struct str id,
                                const char *why)
 {
@@ -190,7 +190,7 @@ static const char *judge_signature(struct jose_check *check, const json_t *heade
     return judge_tries(check, &walk, id, "its signature does not match");
 }
 
-/* `outer` is the header to be kept, or NULL: that of this token. */
+/* `outer` is the header to keep, or NULL: that of this token. */
 static void check_signed(struct jose_check *check, struct str text, json_t *outer)
 {
     struct str parts[PARTS_SIGNED];
@@ -230,7 +230,7 @@ struct jose_token *jose_token_unverified(struct arena *arena, struct str text)
 #define GCM_TAG_SIZE 16
 #define CBC_BLOCK_SIZE 16
 
-/* Are the sizes those that the algorithms have? */
+/* Do all parts have the sizes of their algorithms? */
 static bool are_sizes_sound(const struct jose_sealed *sealed)
 {
     const struct jose_content *content = sealed->content;
@@ -268,7 +268,7 @@ static void make_mac_input(struct arena *arena, struct jose_sealed *sealed)
     sealed->mac_input = arena_join(arena, parts, 4);
 }
 
-/* NULL: check->sealed can be decrypted; else why not. */
+/* NULL: check->sealed can be decrypted; else the reason why not. */
 static const char *read_sealed(struct jose_check *check, const struct str *parts)
 {
     struct arena *arena = check->arena;

@@ -10,7 +10,7 @@
 #include "base/fs.h"
 #include "shared/keyval/text.h"
 
-/* What a zone of this size cannot hold is not read. Escapes take six bytes for one. */
+/* Largest file that can fit into a zone of this size: an escape needs six bytes for one. */
 static size_t most_bytes(const struct keyval_zone *zone)
 {
     return zone->zone->size * 6;
@@ -64,7 +64,7 @@ bool keyval_file_is_old(const struct keyval_zone *zone)
     return written->version != now.version || written->name != now.name;
 }
 
-/* All pairs, some at a time: others use the zone meanwhile. False with errno. */
+/* Writes all pairs, some at a time, so that others can use the zone meanwhile. False with errno. */
 static bool write_text(int fd, struct keyval_store *store)
 {
     struct buf out = {0};
@@ -88,7 +88,7 @@ static bool write_text(int fd, struct keyval_store *store)
     return is_good;
 }
 
-/* A whole file of that name, or none. False with errno. */
+/* Writes a complete file, or none. False with errno. */
 static bool write_new(const char *name, struct keyval_store *store)
 {
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -110,9 +110,9 @@ static bool write_new(const char *name, struct keyval_store *store)
 }
 
 /*
- * The version is read first: of a change that comes meanwhile the text may have a part, and it is
- * written once more. The process names what it writes, since the lock is the zone's: while the
- * program is upgraded the processes of two, with a zone each, write the file.
+ * The version is read first: the file may have only a part of a change that is made meanwhile, and
+ * is written again because of it. The name contains the process id since the lock belongs to the
+ * zone: during an upgrade the processes of two programs, each with its own zone, write the file.
  */
 static int write_pairs(const struct keyval_zone *zone)
 {

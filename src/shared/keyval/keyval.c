@@ -1,5 +1,4 @@
-/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service
- * runs. */
+/* keyval and keyval_zone: variables whose values are in a zone that changes at run time. */
 #include "shared/keyval/keyval.h"
 
 #include <stdlib.h>
@@ -16,11 +15,11 @@
 #define ZONE_LEAST (8 * 4096)
 
 enum {
-    SAVE_AFTER_MS = 100,   /* changes that come together are written together */
-    SAVE_AGAIN_MS = 10000, /* when the file could not be written */
-    SAVING_MOST = 1024,    /* files that wait for the thread */
-    SAME_EXPIRY_MS = 1000, /* between two expiries that are taken for one */
-    SWEEP_EVERY_MS = 1000, /* a full zone is looked through for what has expired */
+    SAVE_AFTER_MS = 100,   /* changes within this time are written together */
+    SAVE_AGAIN_MS = 10000, /* after a failure to write the file */
+    SAVING_MOST = 1024,    /* files that may wait for the thread */
+    SAME_EXPIRY_MS = 1000, /* two expiry times count as equal within this difference */
+    SWEEP_EVERY_MS = 1000, /* how often a full zone is searched for expired pairs */
 };
 
 const struct keyval_kind keyval_http = {.state = "http keyvals",
@@ -40,7 +39,7 @@ struct keyval_zone *keyval_zones_of(struct conf *conf, const struct keyval_kind 
     return *list_of(conf, kind);
 }
 
-/* ---- in use ---- */
+/* ---- at run time ---- */
 
 static bool shared_keyval_get_value(struct variable_env *env, const struct variable *variable,
                                     struct str *out)
@@ -52,18 +51,18 @@ static bool shared_keyval_get_value(struct variable_env *env, const struct varia
 
 /* ---- the file ---- */
 
-/* The file is written by a thread. On the heap: it may outlive the zone, which is the worker's
- * then. */
+/* The file is written by a thread. On the heap, since it may outlive the zone, which belongs to the
+ * worker. */
 struct keyval_saving {
     struct thread_job job;
     struct list node;         /* on `savings` */
-    struct thread_pool *pool; /* that has the job */
+    struct thread_pool *pool; /* the pool that has the job */
     struct keyval_zone *zone; /* NULL: the worker has ended */
-    int error;                /* errno of what failed, or 0 */
+    int error;                /* errno of a failure, or 0 */
     _Atomic bool is_written;
 };
 
-/* Those that a worker's end has left behind are still known. */
+/* Includes those that were still running when a worker ended. */
 static struct list savings = {.next = &savings, .prev = &savings};
 
 static void saving_free(struct keyval_saving *saving)
@@ -115,7 +114,7 @@ static void save(struct timer *fired)
     struct thread_pool *pool = worker_own_thread_pool(STR("keyval"), 1, SAVING_MOST);
 
     if (zone->saving != NULL) {
-        return; /* write_is_done looks whether that was all */
+        return; /* write_is_done checks for further changes */
     }
     struct keyval_saving *saving = calloc(1, sizeof(*saving));
     if (saving == NULL) {
@@ -150,8 +149,9 @@ static enum keyval_result make_or_change(struct keyval_store *store, const struc
 }
 
 /*
- * Between a change and its note another process of this node may have taken what another node wrote
- * before. From the note on none does, so that the change is made again: it comes later.
+ * Between a change and store_table_note, another process of this node may have overwritten it with
+ * an older value of another node. After the note that is not possible, so the change is made again:
+ * it is the newer one.
  */
 static void change_stays(const struct keyval_zone *zone, const struct keyval_change *change,
                          struct str name, struct arena *arena)
@@ -206,12 +206,12 @@ void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind)
     for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
         timer_init(&zone->save_timer, save);
         if (zone->redis == NULL && keyval_file_is_old(zone)) {
-            file_is_old(zone); /* of a worker that died */
+            file_is_old(zone); /* left unsaved by a worker that died */
         }
     }
 }
 
-/* A thread that has begun, or may at any time, works on the zone. */
+/* Waits for a thread that works on the zone, or is about to. */
 static void wait_for_thread(struct keyval_zone *zone)
 {
     struct keyval_saving *saving = zone->saving;
@@ -258,7 +258,7 @@ static bool keyval_item_get(void *owner, struct str name, struct arena *arena,
     return true;
 }
 
-/* Are they the same, but for what a message needs to arrive? */
+/* Are the pairs equal, except for the delay of a message? */
 static bool is_same_pair(const struct keyval_pair *one, const struct keyval_pair *other)
 {
     uint64_t distance = one->expires_ms > other->expires_ms ? one->expires_ms - other->expires_ms
@@ -381,7 +381,7 @@ struct keyval_zone *keyval_zone_named(struct conf *conf, struct conf_node *node,
     return find_or_make(conf, node, kind, name, ZONE_LEAST);
 }
 
-/* "NAME=" before a value? */
+/* Is it "NAME=" with a value? */
 static bool word_takes(struct str word, struct str name, struct str *value)
 {
     if (!str_starts(word, name)) {
@@ -421,7 +421,7 @@ bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_
     return true;
 }
 
-/* What a `keyval_zone` says. */
+/* The parameters of a `keyval_zone`. */
 struct zone_words {
     struct str name, file;
     uint64_t size, timeout_ms;

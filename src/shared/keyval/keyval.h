@@ -1,5 +1,5 @@
-/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service
- * runs. Of any subject. */
+/* keyval and keyval_zone: variables whose values are in a zone that changes at run time. For
+ * subjects of any kind. */
 #ifndef SHARED_KEYVAL_KEYVAL_H
 #define SHARED_KEYVAL_KEYVAL_H
 
@@ -8,9 +8,9 @@
 #include "shared/keyval/store.h"
 #include "store/table.h"
 
-/* What a protocol's zones are kept under; its address tells them from others'. */
+/* Identifies the zones of a protocol by its address. */
 struct keyval_kind {
-    const char *state; /* of conf_state */
+    const char *state; /* key for conf_state */
     const char *variables, *redis_variables;
 };
 
@@ -20,47 +20,47 @@ extern const struct keyval_kind keyval_stream;
 struct keyval_redis;
 struct keyval_saving;
 
-/* A zone of a reading; made at its first mention. */
+/* A zone of one reading; created when it is first named. */
 struct keyval_zone {
     struct keyval_zone *next; /* of this kind and reading, in the order of the file */
     struct zone *zone;
-    struct keyval_store *store;   /* NULL until it was declared, and of Redis */
-    struct keyval_redis *redis;   /* of keyval_zone_redis; else NULL */
-    struct str file;              /* `state`, full and NUL-terminated; empty = none */
-    uint64_t timeout_ms;          /* of pairs that say none; 0 = they stay */
-    struct store_table *table;    /* by which other nodes have the pairs; NULL: none do */
-    uint64_t swept_ms;            /* in a worker: last look for expired pairs, being full */
-    struct timer save_timer;      /* in a worker: the file is to be written */
-    struct keyval_saving *saving; /* a thread is writing the file, or will; NULL: none */
+    struct keyval_store *store; /* NULL until it is declared, and for Redis */
+    struct keyval_redis *redis; /* for keyval_zone_redis; else NULL */
+    struct str file;            /* `state`, full and NUL-terminated; empty = none */
+    uint64_t timeout_ms;        /* of pairs without a time of their own; 0 = they do not expire */
+    struct store_table *table;  /* shares the pairs with other nodes; NULL: not shared */
+    uint64_t swept_ms; /* in a worker: when the full zone was last searched for expired pairs */
+    struct timer save_timer;      /* in a worker: writes the file */
+    struct keyval_saving *saving; /* a thread writes the file, or will; NULL: none */
 };
 
-/* All of a kind; NULL when there is none. */
+/* All zones of a kind; NULL when there is none. */
 struct keyval_zone *keyval_zones_of(struct conf *conf, const struct keyval_kind *kind);
 
-/* The zone of this name, made at its first mention. NULL after conf_error. */
+/* The zone with this name, created when it is first named. NULL after conf_error. */
 struct keyval_zone *keyval_zone_named(struct conf *conf, struct conf_node *node,
                                       const struct keyval_kind *kind, struct str name);
 /* The variables (struct keyval_variable *) of all zones of a kind. */
 const struct vec *keyval_variables(struct conf *conf, const struct keyval_kind *kind);
 
-/* keyval KEY $VARIABLE zone=NAME; */
+/* Reads `keyval KEY $VARIABLE zone=NAME;` */
 bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind);
-/* keyval_zone zone=NAME:SIZE …; */
+/* Reads `keyval_zone zone=NAME:SIZE …;` */
 bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind);
 
 /*
- * These changes (struct keyval_change) were made: they will be in the file soon, if there is one,
- * and at other nodes. MAY WAIT, for the store that the nodes share.
+ * To be called after changes (struct keyval_change): they are written to the file soon, if there is
+ * one, and sent to other nodes. MAY WAIT, for the store that the nodes share.
  */
 void keyval_changed(struct keyval_zone *zone, const struct vec *changes);
-/* All pairs were dropped, or some of them. MAY WAIT. */
+/* To be called after all pairs, or some of them, were removed. MAY WAIT. */
 void keyval_cleared(struct keyval_zone *zone);
 
-/* This worker begins, and ends: what the files lack by then is written. */
+/* The worker starts, or ends: writes changes that files do not have yet. */
 void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind);
 void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind);
 
-/* The rows of a module; each of the functions reads a line. */
+/* The rows of a module; each of the functions reads one directive. */
 #define KEYVAL_ROWS(CONTEXT, APPLY, APPLY_ZONE, APPLY_REDIS)                                       \
     {"keyval",                                                                                     \
      CONTEXT,                                                                                      \

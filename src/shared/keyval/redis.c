@@ -1,5 +1,5 @@
-/* keyval_zone_redis: what is fetched ahead for a request or a session, and what its variables give.
- */
+/* keyval_zone_redis: fetches values in advance for a request or a session, and evaluates its
+   variables. */
 #include "shared/keyval/redis.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 
 enum {
     ROUNDS_MOST = 4,     /* of a chain of keys */
-    FETCHED_MOST = 256,  /* keys for one request: more are not asked for */
-    WRITING_MOST = 1024, /* assignments of a worker whose replies have not come; more are dropped */
-    REPLY_ROOM = 64,     /* bytes of a reply beside its value, at most */
+    FETCHED_MOST = 256,  /* most keys for one request */
+    WRITING_MOST = 1024, /* assignments of a worker without a reply; more are dropped */
+    REPLY_ROOM = 64,     /* most bytes of a reply besides its value */
     LOG_EVERY_MS = 10000,
 };
 
@@ -50,7 +50,7 @@ static bool is_key(struct str key)
 
 /* ---- fetching ---- */
 
-/* A key that is to be asked for. */
+/* A key that has to be fetched. */
 struct due {
     const struct keyval_redis *redis;
     struct str key;
@@ -83,9 +83,9 @@ static void add_due(const struct keyval_fetches *fetches, const struct vec *vari
 }
 
 /*
- * The keys (struct due) that these variables have now and that were not fetched. Nothing of it is
- * kept in `env`: a variable of a key may have another value by the time at which the configuration
- * asks for it. Nor in its arena: a script may ask many times.
+ * Finds the keys (struct due) that these variables have now and that were not fetched. Nothing is
+ * cached in `env`: a variable in a key may have another value when the configuration evaluates it.
+ * Nor is memory taken from its arena: a script may call this many times.
  */
 static void find_due(struct keyval_fetches *fetches, const struct vec *variables,
                      struct variable_env *env, struct vec *due)
@@ -97,7 +97,7 @@ static void find_due(struct keyval_fetches *fetches, const struct vec *variables
 
     arena_init(&arena);
     env->arena = &arena;
-    env->log = &silent; /* of a variable that has no value yet, for example */
+    env->log = &silent; /* drops messages, for example of variables without a value */
     if (former.values != NULL) {
         env->values = arena_array(&arena, env->set->used.count, sizeof(struct variable_value));
         memcpy(env->values, former.values, size);
@@ -127,7 +127,7 @@ bool keyval_redis_is_due(const struct vec *variables, struct variable_env *env)
     return false;
 }
 
-/* One round trip to this store, for all keys of it. MAY WAIT. */
+/* Fetches all due keys of this store in one round trip. MAY WAIT. */
 static void ask_store(struct keyval_fetches *fetches, struct store *store, const struct vec *due)
 {
     struct arena *arena = fetches->arena;
@@ -220,7 +220,7 @@ bool keyval_redis_get(struct variable_env *env, const struct variable *variable,
     return fetched->what == FETCHED_VALUE;
 }
 
-/* An assignment on its way to the store; on the heap, since the request may end before. */
+/* An assignment that is being sent to the store; on the heap, since the request may end before. */
 struct writing {
     const struct keyval_redis *redis;
     struct arena arena;
@@ -228,7 +228,7 @@ struct writing {
 };
 
 static unsigned writing_count;
-static uint64_t dropped_ms; /* when that was logged last; 0: never */
+static uint64_t dropped_ms; /* when that was last logged; 0: never */
 
 static void write_run(void *arg)
 {

@@ -1,13 +1,13 @@
-/* keyval_zone_redis: the pairs, as the API shows and changes them. */
+/* keyval_zone_redis: lists and changes the pairs, for the API. */
 #include "base/clock.h"
 #include "shared/keyval/redis.h"
 #include "store/resp.h"
 
 enum {
-    WAITS_MS = 500,      /* for a call of the store, of those who administrate */
+    WAITS_MS = 500,      /* for a call of the store from the API */
     WALKS_MS = 10000,    /* for all calls of a walk */
-    REMOVED_MOST = 1000, /* keys of one call */
-    READ_MOST = 16,      /* each value may be as large as a reply */
+    REMOVED_MOST = 1000, /* keys in one call */
+    READ_MOST = 16,      /* keys in one call, since each value may be as large as a reply */
     CURSOR_ROOM = 20,    /* digits */
 };
 
@@ -40,14 +40,14 @@ struct keyval_walk {
     const struct keyval_redis *redis;
     char cursor_text[CURSOR_ROOM];
     struct str cursor; /* of SCAN */
-    bool has_begun;    /* a cursor of "0" is that of the end */
-    int64_t left_ms;   /* to wait for the store */
+    bool has_begun;    /* needed since a cursor of "0" marks both start and end */
+    int64_t left_ms;   /* remaining time for waiting for the store */
     struct arena keys_arena, values_arena;
-    struct vec keys; /* struct str: of the SCAN before */
-    size_t next_key; /* whose value was not read */
+    struct vec keys; /* struct str: result of the last SCAN */
+    size_t next_key; /* the first one whose value was not read */
 };
 
-/* The names of all keys of the zone, as a pattern: "\*" is a star. */
+/* A pattern for all keys of the zone: "\*" is a literal star. */
 static struct str pattern_of(const struct keyval_redis *redis, struct arena *arena)
 {
     char *text = arena_text(arena, 2 * redis->prefix.len + 1);
@@ -95,21 +95,21 @@ static struct store_call walk_call(const struct keyval_walk *walk, struct arena 
     return call;
 }
 
-/* False: the walk has waited for too long. */
+/* False: the walk has waited too long. */
 static bool walk_waited(struct keyval_walk *walk, uint64_t since_ms)
 {
     walk->left_ms -= (int64_t) (clock_now.now_ms - since_ms);
     return walk->left_ms > 0;
 }
 
-/* The next keys, perhaps none. MAY WAIT. */
+/* Reads the next keys, perhaps none. MAY WAIT. */
 static enum keyval_redis_result scan_keys(struct keyval_walk *walk)
 {
     uint64_t since_ms = clock_now.now_ms;
     struct str cursor = walk->cursor;
 
     if (store_is_cluster(walk->redis->store)) {
-        return KEYVAL_REDIS_REFUSED; /* each server has some */
+        return KEYVAL_REDIS_REFUSED; /* each server of a cluster has only some of them */
     }
     arena_free(&walk->keys_arena);
     arena_init(&walk->keys_arena);
@@ -135,7 +135,7 @@ static bool walk_has_more(const struct keyval_walk *walk)
     return !walk->has_begun || walk->next_key < walk->keys.count || !str_is(walk->cursor, "0");
 }
 
-/* The values of the next keys. MAY WAIT. */
+/* Reads the values of the next keys. MAY WAIT. */
 static enum keyval_redis_result read_values(struct keyval_walk *walk, struct vec *pairs)
 {
     uint64_t since_ms = clock_now.now_ms;
@@ -154,7 +154,7 @@ static enum keyval_redis_result read_values(struct keyval_walk *walk, struct vec
                 (struct keyval_pair){.key = str_skip(names[i], walk->redis->prefix.len),
                                      .value = found[i].value};
         } else if (found[i].result != STORE_ABSENT && found[i].result != STORE_REFUSED) {
-            return KEYVAL_REDIS_GONE; /* what is no string is no pair */
+            return KEYVAL_REDIS_GONE; /* a key that is not a string is not a pair */
         }
     }
     walk->next_key += count;
@@ -177,7 +177,7 @@ enum keyval_redis_result keyval_redis_walk_on(struct keyval_walk *walk, struct v
     return result;
 }
 
-/* Removes the keys that the walk has found last. MAY WAIT. */
+/* Removes the keys that the walk has read last. MAY WAIT. */
 static enum keyval_redis_result remove_keys(struct keyval_walk *walk)
 {
     static struct store_script script = {.text = "return redis.call('UNLINK', unpack(KEYS))"};
@@ -213,8 +213,8 @@ enum keyval_redis_result keyval_redis_clear(const struct keyval_redis *redis, st
 
 /* ---- changes ---- */
 
-/* ARGV: what is expected of the keys, then three words for each. Gives 0, or what was not so: 1
- * there is a key, 2 there is none. */
+/* ARGV: whether the keys must exist, then three arguments for each key. Gives 0, or why nothing was
+ * changed: 1 a key exists, 2 a key does not exist. */
 static struct store_script change_script = {
     .text = "for _, key in ipairs(KEYS) do\n"
             "  local is_there = redis.call('EXISTS', key) == 1\n"

@@ -1,11 +1,11 @@
-/* keyval_zone_redis: the line of the configuration. */
+/* keyval_zone_redis: the directive. */
 #include "base/parse.h"
 #include "shared/keyval/redis.h"
 
 enum {
     PORT = 6379,
     TIMEOUT_MS = 10,           /* that a request waits */
-    CONNECT_TIMEOUT_MS = 3000, /* for which no request waits longer than that */
+    CONNECT_TIMEOUT_MS = 3000, /* a request waits for TIMEOUT_MS only */
     DATABASE_MAX = 65535,
 };
 
@@ -19,11 +19,11 @@ const struct vec *keyval_redis_variables(struct conf *conf, const struct keyval_
     return variables_of(conf, kind);
 }
 
-/* What the line says. */
+/* The parameters of the directive. */
 struct redis_words {
     struct str zone, hostname, store;
     uint64_t port, database, ttl_ms, timeout_ms, connect_timeout_ms;
-    bool has_server; /* a word says which server */
+    bool has_server; /* a parameter names the server */
 };
 
 static bool read_time(struct str value, uint64_t *ms)

@@ -9,52 +9,52 @@
 #include "net/addr/addr.h"
 
 enum {
-    BYTES_PER_HEAD = 256,  /* of the zone, for one head of the hash */
-    BYTES_PER_LENGTH = 64, /* of the zone, for one counter in `lengths` of prefixes */
-    V6_LENGTHS = 33,       /* where lengths of networks of IPv6 begin: IPv4 has 0 to 32 */
+    BYTES_PER_HEAD = 256,  /* bytes of the zone for each head of the hash */
+    BYTES_PER_LENGTH = 64, /* bytes of the zone for each counter in `lengths` of prefixes */
+    V6_LENGTHS = 33,       /* index of the first length of IPv6 networks, after 0 to 32 of IPv4 */
     IP_LENGTHS = V6_LENGTHS + 129,
     INDEX_MAX = 18,        /* bytes of the index of a network: family, bits, address */
-    VISITED_MOST = 256,    /* entries that one visit sees, and then those of the same head */
-    VISITED_BYTES = 65536, /* bytes that one visit sees */
-    HEADS_MOST = 8192,     /* heads that one visit sees, of which many may be empty */
-    HEADS_PER_CHANGE = 32  /* that each change looks through for what has expired */
+    VISITED_MOST = 256,    /* entries of one visit, plus the remaining ones of the same head */
+    VISITED_BYTES = 65536, /* bytes that one visit returns */
+    HEADS_MOST = 8192,     /* heads that one visit examines, many of which may be empty */
+    HEADS_PER_CHANGE = 32  /* heads in which each change searches for expired entries */
 };
 
-/* One pair. Once it is linked only expires_ms changes. */
+/* One pair. Once it is in a list, only expires_ms changes. */
 struct entry {
-    struct entry *next;  /* of the same head */
+    struct entry *next;  /* in the list of the same head */
     uint64_t expires_ms; /* since the epoch; KEYVAL_NEVER */
     uint32_t value_size;
-    uint32_t era;        /* of the store, when it was made */
-    uint16_t length;     /* that counts in `lengths` */
-    uint16_t index_size; /* bytes by which it is found; 0: those of the key */
+    uint32_t era;        /* era of the store when it was made */
+    uint16_t length;     /* that is counted in `lengths` */
+    uint16_t index_size; /* bytes of the index; 0: the index is the key */
     uint16_t key_size;
     char bytes[]; /* index, key, value */
 };
 
 struct keyval_store {
-    struct shm_lock lock;      /* of all below, but the file's */
-    struct shm_lock file_lock; /* of `written`, and the file */
+    struct shm_lock lock;      /* protects everything below, except what file_lock protects */
+    struct shm_lock file_lock; /* protects `written`, and the file */
     struct keyval_written written;
     uint64_t version;
     uint64_t count; /* pairs */
     struct slab *slab;
-    uint64_t secret[2]; /* of the hash */
+    uint64_t secret[2]; /* for the hash */
     uint32_t type;      /* enum keyval_type */
-    uint32_t era;       /* entries of earlier ones were cleared: they are as good as gone */
+    uint32_t era;       /* entries of earlier eras were cleared: they count as removed */
     uint32_t heads_mask;
-    uint32_t hand; /* the head that the next change looks through */
+    uint32_t hand; /* the next head in which a change searches for expired entries */
     struct entry **heads;
-    /* Pairs by length of the key, or of the network's prefix; the last one counts all keys that are
-     * as long or longer. */
-    uint32_t *lengths; /* NULL of KEYVAL_STRING */
+    /* Number of pairs by length of the key, or of the network's prefix; the last one counts all
+     * longer keys as well. */
+    uint32_t *lengths; /* NULL for KEYVAL_STRING */
     uint32_t lengths_count;
 };
 
-/* By what a key is found. */
+/* The bytes by which a key is found. */
 struct index {
     struct str bytes;
-    uint32_t length; /* as in struct entry */
+    uint32_t length; /* see struct entry */
     char room[INDEX_MAX];
 };
 
@@ -63,9 +63,9 @@ uint64_t keyval_now(void)
     return (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* Counters of lengths, which may take a part of the zone only. */
+/* Number of counters in `lengths`; they may use only a part of the zone. */
 static uint32_t lengths_of(const struct zone *zone, enum keyval_type type)
 {
     size_t most = zone->size / BYTES_PER_LENGTH;
@@ -104,7 +104,7 @@ struct keyval_store *keyval_store_of(struct zone *zone, enum keyval_type type)
         store->lengths = slab_alloc(zone->slab, store->lengths_count * sizeof(*store->lengths));
     }
     if (store->heads == NULL || (type != KEYVAL_STRING && store->lengths == NULL)) {
-        return NULL; /* the zone is of no use to anybody: nothing of it is given back */
+        return NULL; /* the zone is unusable, so nothing is freed */
     }
     random_bytes(store->secret, sizeof(store->secret));
     shm_lock_init(&store->lock);
@@ -138,7 +138,7 @@ struct keyval_written *keyval_file_written(struct keyval_store *store)
     return &store->written;
 }
 
-/* ---- what is found by what ---- */
+/* ---- the index of a key ---- */
 
 static unsigned bits_of(const struct cidr *cidr, unsigned size)
 {
@@ -150,7 +150,7 @@ static unsigned bits_of(const struct cidr *cidr, unsigned size)
     return bits;
 }
 
-/* The first `bits` of an address of `size` bytes, as a network. */
+/* The index of a network: the first `bits` of an address of `size` bytes. */
 static void index_network(struct index *index, const unsigned char *address, unsigned size,
                           unsigned bits)
 {
@@ -219,9 +219,9 @@ static bool is_expired(const struct keyval_store *store, const struct entry *ent
            (entry->expires_ms != KEYVAL_NEVER && entry->expires_ms <= now_ms);
 }
 
-/* ---- under the lock ---- */
+/* ---- with the lock held ---- */
 
-/* Where the entry with this index hangs, or would. */
+/* The pointer to the entry with this index, or to the end of its list. */
 static struct entry **keyval_store_place_of(struct keyval_store *store, struct str index)
 {
     struct entry **at = &store->heads[siphash_1_3(index, store->secret) & store->heads_mask];
@@ -240,7 +240,7 @@ static uint32_t *length_counter(struct keyval_store *store, size_t length)
 static void count_entry(struct keyval_store *store, const struct entry *entry, int change)
 {
     if (entry->era != store->era) {
-        return; /* it was counted out when the store was cleared */
+        return; /* it was subtracted when the store was cleared */
     }
     store->count += (uint64_t) (int64_t) change;
     if (store->lengths != NULL) {
@@ -256,7 +256,7 @@ static void count_nothing(struct keyval_store *store)
     }
 }
 
-/* A single store takes it out of the list, should the process die. */
+/* Removes the entry from the list with a single store, in case the process dies. */
 static void drop(struct keyval_store *store, struct entry **place)
 {
     struct entry *entry = *place;
@@ -266,7 +266,7 @@ static void drop(struct keyval_store *store, struct entry **place)
     slab_free(store->slab, entry);
 }
 
-/* Entries of a head that have expired go. */
+/* Removes the expired entries of a head. */
 static void sweep_head(struct keyval_store *store, uint32_t head, uint64_t now_ms)
 {
     struct entry **at = &store->heads[head];
@@ -280,7 +280,7 @@ static void sweep_head(struct keyval_store *store, uint32_t head, uint64_t now_m
     }
 }
 
-/* True: a process died inside, and what it left was repaired. */
+/* True: a process died while it held the lock, and the counts were repaired. */
 static bool lock_quietly(struct keyval_store *store)
 {
     if (!shm_lock_take(&store->lock)) {
@@ -302,7 +302,7 @@ static void lock(struct keyval_store *store)
     }
 }
 
-/* The live entry with this index, or NULL. */
+/* The entry with this index that has not expired, or NULL. */
 static struct entry *find_live(struct keyval_store *store, struct str index)
 {
     struct entry **place = keyval_store_place_of(store, index);
@@ -314,7 +314,7 @@ static struct entry *find_live(struct keyval_store *store, struct str index)
     return *place;
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 static struct entry *find_address(struct keyval_store *store, struct str text)
 {
@@ -415,9 +415,9 @@ bool keyval_visit(struct keyval_store *store, uint32_t *cursor,
     return *cursor <= store->heads_mask;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
-/* A new entry in no list; NULL: no room. */
+/* A new entry that is in no list; NULL: no memory. */
 static struct entry *entry_new(struct keyval_store *store, const struct keyval_pair *pair)
 {
     struct index index;
@@ -439,7 +439,7 @@ static struct entry *entry_new(struct keyval_store *store, const struct keyval_p
     return entry;
 }
 
-/* One store puts it where a former one of its index was, or to the end of the list. */
+/* With a single store, replaces the entry with the same index, or appends to the list. */
 static void keyval_store_put(struct keyval_store *store, struct entry *entry)
 {
     struct entry **place = keyval_store_place_of(store, index_of(entry)), *former = *place;
@@ -466,7 +466,7 @@ static void apply(struct keyval_store *store, const struct keyval_change *change
     index_key(store, change->pair.key, &index);
     struct entry **place = keyval_store_place_of(store, index.bytes);
     if (*place == NULL) {
-        return; /* another of these changes took it */
+        return; /* another one of these changes has removed it */
     }
     if (change->is_deleted) {
         drop(store, place);
@@ -475,7 +475,7 @@ static void apply(struct keyval_store *store, const struct keyval_change *change
     }
 }
 
-/* May all of them be made? */
+/* Can all changes be made? */
 static enum keyval_result keyval_store_check(struct keyval_store *store, const struct vec *changes,
                                              bool is_new)
 {
@@ -502,8 +502,8 @@ static void free_entries(struct keyval_store *store, struct entry **entries, siz
     }
 }
 
-/* New entries where changes need them, in the order of these; false: there is no room for all, and
- * none is taken. */
+/* Makes the new entries that changes need, in the same order; false: there is not enough memory for
+ * all, and none is made. */
 static bool make_entries(struct keyval_store *store, const struct vec *changes,
                          struct entry **entries)
 {
@@ -522,7 +522,7 @@ static bool make_entries(struct keyval_store *store, const struct vec *changes,
     return true;
 }
 
-/* What has expired goes by and by, with the changes, so that a zone is not full of it. */
+/* Removes expired entries of some heads, so that they do not fill the zone. */
 static void sweep_some(struct keyval_store *store)
 {
     uint64_t now_ms = keyval_now();
@@ -533,7 +533,7 @@ static void sweep_some(struct keyval_store *store)
     }
 }
 
-/* The entries are made outside the lock, which is looked at again then. */
+/* The entries are made without the lock, so the changes are checked again afterwards. */
 static enum keyval_result change_all(struct keyval_store *store, const struct vec *changes,
                                      struct entry **entries, bool is_new)
 {

@@ -5,7 +5,7 @@
 
 /* ---- reading ---- */
 
-/* {"value": "v", EXPIRY: ms}: either may be left out, not both. */
+/* Reads {"value": "v", EXPIRY: ms}; one of the two may be absent. */
 static bool read_object(struct json_text *text, const struct keyval_text_form *form,
                         struct keyval_change *change)
 {

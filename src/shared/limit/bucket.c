@@ -1,13 +1,13 @@
-/* A leaky bucket for each key of a zone: how far its requests are ahead of the rate. */
+/* A leaky bucket for each key of a zone: how far its requests exceed the rate. */
 #include "shared/limit/bucket.h"
 
 #include "base/parse.h"
 
-/* Of a key. */
+/* The bucket of a key. */
 struct bucket {
     struct shm_record record;
-    uint64_t excess;  /* units that it held at `last_ms` */
-    uint64_t last_ms; /* monotonic: when a request was counted last */
+    uint64_t excess;  /* units that it had at `last_ms` */
+    uint64_t last_ms; /* monotonic: when a request was last counted */
 };
 _Static_assert(sizeof(struct bucket) == BUCKET_RECORD_SIZE, "as the header says");
 
@@ -40,15 +40,16 @@ bool bucket_parse_rate(struct str text, uint64_t *per_minute)
     return true;
 }
 
-/* ---- the zone; the lock is held ---- */
+/* ---- the zone; called with the lock held ---- */
 
-/* Processes read their clocks at other moments: time never runs backwards for a bucket. */
+/* The clocks of processes differ slightly: time never runs backwards for a bucket. */
 static uint64_t elapsed_ms(const struct bucket *bucket, uint64_t now_ms)
 {
     return now_ms > bucket->last_ms ? now_ms - bucket->last_ms : 0;
 }
 
-/* What it would hold with this request; a key without a bucket begins with an empty one. */
+/* The units that the bucket would have with this request; a key without a bucket starts with an
+   empty one. */
 static uint64_t excess_of(const struct bucket *bucket, const struct bucket_ask *ask)
 {
     return bucket == NULL
@@ -56,8 +57,7 @@ static uint64_t excess_of(const struct bucket *bucket, const struct bucket_ask *
                : bucket_excess(bucket->excess, elapsed_ms(bucket, ask->now_ms), ask->per_minute);
 }
 
-/* A bucket for a new key; where there is no room, instead of the one that was not used for longest.
- */
+/* A bucket for a new key; if the zone is full, it replaces the least recently used one. */
 static struct bucket *bucket_add(struct shm_table *table, const struct bucket_ask *ask)
 {
     struct bucket *bucket = shm_table_add(table, &ask->key);
@@ -70,13 +70,14 @@ static struct bucket *bucket_add(struct shm_table *table, const struct bucket_as
 }
 
 /*
- * A shared one has in `spare` requests that others do not know, and a sign that it is listed to be
- * exchanged. As a process may die before it lists a bucket, that is wanted again from time to time.
+ * `spare` of a shared bucket has the number of requests that other nodes do not know, and a flag
+ * that it is listed for the next exchange. A process may die before it lists a bucket, so listing
+ * is requested again from time to time.
  */
 #define LISTED 0x80000000u
-#define LIST_AGAIN 1024u /* requests; a power of two */
+#define LIST_AGAIN 1024u /* after this number of requests; a power of two */
 
-enum { LOCK_MOST = 64 }; /* records that are handled under one lock */
+enum { LOCK_MOST = 64 }; /* records that are processed while the lock is held */
 
 static void bucket_share(struct bucket *bucket, struct bucket_ask *ask, unsigned requests)
 {
@@ -134,7 +135,7 @@ void bucket_count(struct shm_table *table, struct bucket_ask *ask)
     shm_table_unlock(table);
 }
 
-/* ---- buckets that others know better ---- */
+/* ---- buckets that are shared with other nodes ---- */
 
 void bucket_share_begin(struct shm_table *table)
 {

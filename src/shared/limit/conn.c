@@ -1,4 +1,4 @@
-/* limit_conn: its zones, and what it says when the configuration is read. */
+/* limit_conn: its zones and directives, and the check of requests. */
 #include "shared/limit/conn.h"
 
 #include "base/parse.h"
@@ -83,7 +83,7 @@ static void share_release(void *arg)
     count_release(arg);
 }
 
-/* Takes the share of one limit; false: it may not pass. */
+/* Takes the share of one limit; false: the request must not pass. */
 static bool limit_take(const struct conn_rules *rules, const struct conn_limit *limit,
                        const struct shm_key *key, struct count_share *share,
                        struct variable_env *env)
@@ -109,8 +109,8 @@ static bool limit_take(const struct conn_rules *rules, const struct conn_limit *
     return false;
 }
 
-/* All limits let it pass: the zones of those that hold for it, which have a share each, count that.
- */
+/* All limits let the request pass: counts this in the zones of the limits that apply, which have a
+   share each. */
 static void count_passed(const struct vec *limits, const struct conn_outcome *outcome)
 {
     vec_each(const struct conn_limit, limit, limits) {

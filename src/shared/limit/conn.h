@@ -1,4 +1,4 @@
-/* limit_conn: how many requests, or sessions, of a key may be under way at one time. */
+/* limit_conn: the number of requests, or sessions, of a key that may be in progress at one time. */
 #ifndef SHARED_LIMIT_CONN_H
 #define SHARED_LIMIT_CONN_H
 
@@ -6,11 +6,11 @@
 #include "shared/limit/counts.h"
 #include "shared/limit/zone.h"
 
-/* A zone, in this process. */
+/* A zone in this process. */
 struct conn_zone {
     struct limit_zone limit;
-    unsigned holder;        /* that this worker is, of count_join */
-    struct conn_sync *sync; /* by which other nodes count with this one; NULL: none do */
+    unsigned holder;        /* number of this worker, from count_join */
+    struct conn_sync *sync; /* counts together with other nodes; NULL: this node only */
 };
 
 /* One `limit_conn`. */
@@ -19,7 +19,7 @@ struct conn_limit {
     uint32_t most; /* at one time */
 };
 
-/* The zones of the module of one protocol, which is named by a literal. */
+/* The zones of the module of one protocol, which is a string literal. */
 #define CONN_ZONES(PROTOCOL)                                                                       \
     {                                                                                              \
         .state = PROTOCOL " limit_conn_zone", .protocol = PROTOCOL,                                \
@@ -28,49 +28,49 @@ struct conn_limit {
         .head_size = sizeof(struct count_head)                                                     \
     }
 
-/* Each reads one line. False after conf_error. */
+/* Each reads one directive. False after conf_error. */
 
 /* limit_conn_zone KEY zone=NAME:SIZE [sync[=STORE]] [sync_interval=TIME]; */
 bool conn_zone_read(struct conf *conf, struct conf_node *node, const struct limit_kind *kind);
 /* limit_zone NAME $VARIABLE SIZE; */
 bool conn_zone_read_old(struct conf *conf, struct conf_node *node, const struct limit_kind *kind);
-/* limit_conn ZONE NUMBER; to a struct conn_limit more. */
+/* limit_conn ZONE NUMBER; adds a struct conn_limit. */
 bool conn_limit_read(struct conf *conf, struct conf_node *node, const struct limit_kind *kind,
                      struct vec *limits);
 
 /* ---- for a request, or a session ---- */
 
-/* What became of it. */
+/* The result for a request. */
 enum conn_status { CONN_UNLIMITED, CONN_PASSED, CONN_REJECTED, CONN_REJECTED_DRY_RUN };
 struct conn_outcome {
     enum conn_status status;
-    struct count_share
-        *shares;    /* it holds them until the arena is freed that they were taken for */
-    unsigned count; /* of shares: at most one for each limit */
+    struct count_share *shares; /* held until the arena is freed that they were taken for */
+    unsigned count;             /* of shares: at most one for each limit */
 };
 
-/* What is asked of it. */
+/* The limits of a location. */
 struct conn_rules {
-    const struct vec *limits; /* struct conn_limit: all must let it pass */
-    unsigned log_level;       /* of the line about one that may not */
-    bool is_dry_run;          /* it passes, and is logged */
-    /* A share of this count that is free for it, in *share; NULL: there never is one. */
+    const struct vec *limits; /* struct conn_limit: all must let the request pass */
+    unsigned log_level;       /* of the line about a refused request */
+    bool is_dry_run;          /* refusals are only logged */
+    /* Gives a share of this count that the subject has already, and does not need, in *share. NULL:
+       there is never one. */
     bool (*take_over)(void *subject, struct shm_table *table, const struct shm_key *key,
                       struct count_share *share);
-    void *subject; /* of take_over */
+    void *subject; /* for take_over */
 };
 
-/* Takes its shares, which go with the arena. False: it may not pass. */
+/* Takes the shares of a request, which are released with the arena. False: it must not pass. */
 bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, struct arena *arena,
                       struct conn_outcome *outcome);
 /* $limit_conn_status; outcome may be NULL. False: there is none. */
 bool conn_outcome_text(const struct conn_outcome *outcome, struct str *out);
 
-/* This worker begins to count in all zones, and ends. */
+/* This worker starts, and stops, counting in all zones. */
 void conn_zones_join(struct conf *conf, const struct limit_kind *kind);
 void conn_zones_leave(struct conf *conf, const struct limit_kind *kind);
 
-/* The rows of a module; S has members of these names, APPLY read a zone and a limit. */
+/* The rows of a module; S has members with these names, APPLY functions read a zone and a limit. */
 #define CONN_LIMIT_ROWS(CONTEXT, S, APPLY)                                                         \
     {"limit_conn",                                                                                 \
      CONTEXT,                                                                                      \

@@ -11,37 +11,37 @@
 
 enum {
     INTERVAL_MS = 50,
-    LEASE_MS = 2000,        /* of a node: what one that died had under way is free then */
-    LEASE_RENEW_MS = 700,   /* age at which a node renews it */
-    COUNT_MS = 60000,       /* that a count is kept in the store */
-    COUNT_RENEW_MS = 20000, /* age at which a node gives it again */
-    LOCK_MOST = 64,         /* records that are handled under one lock */
+    LEASE_MS = 2000,        /* of a node: after this time its counts are dropped if it died */
+    LEASE_RENEW_MS = 700,   /* age at which a node renews its lease */
+    COUNT_MS = 60000,       /* how long a count is kept in the store */
+    COUNT_RENEW_MS = 20000, /* age at which a node sends a count again */
+    LOCK_MOST = 64,         /* records that are processed while the lock is held */
     NAME_LENGTH = 32 + 1 + 16,
 };
 
 enum lent_kind {
-    LENT_SUM,   /* of a key: what other nodes have under way */
-    LENT_OTHER, /* of a key and another node */
-    LENT_OWN,   /* of a key: what this node has given to others */
+    LENT_SUM,   /* of a key: the total of other nodes */
+    LENT_OTHER, /* of a key and another node: its count */
+    LENT_OWN,   /* of a key: the count that this node has sent */
     LENT_NODE,  /* of another node: its lease */
 };
 
-/* A record; which keys these have: lent_key. */
+/* A record; lent_key makes its key. */
 struct lent {
     struct shm_record record;
-    struct shm_key name;  /* of the key, on all nodes */
-    struct shm_key local; /* of LENT_OWN: the key in the zone */
+    struct shm_key name;  /* of the key, the same on all nodes */
+    struct shm_key local; /* of LENT_OWN: the key in this node's zone */
     uint64_t node;        /* of LENT_OTHER and LENT_NODE */
-    uint64_t time_ms;     /* of these: when it expires; of LENT_OWN: when it was given */
+    uint64_t time_ms;     /* when these expire; for LENT_OWN: when the count was sent */
     uint32_t kind;        /* enum lent_kind */
     uint32_t count;
-    uint64_t is_counted; /* of LENT_OTHER: the sum has it, as its node lives */
+    uint64_t is_counted; /* of LENT_OTHER: the sum includes it, since its node is alive */
 };
 
 /* The head of the table. */
 struct lent_head {
-    uint64_t node;           /* this one; random */
-    uint64_t lease_given_ms; /* when it was renewed last */
+    uint64_t node;           /* this node; random */
+    uint64_t lease_given_ms; /* when it was last renewed */
 };
 
 struct conn_sync {
@@ -49,7 +49,7 @@ struct conn_sync {
     struct store_table *table;
     struct store *store;
     struct shm_table *lent;
-    uint64_t secret[4]; /* of names: the same on all nodes */
+    uint64_t secret[4]; /* for names: the same on all nodes */
 };
 
 static const char memory_tag;
@@ -66,8 +66,8 @@ static uint64_t own_node(const struct conn_sync *sync)
     return lent_head_of(sync)->node;
 }
 
-/* Where the record of a name is: names are hashes with a secret, and nodes random, so that those
- * with a kind and a node do not meet. */
+/* The key of a record. Names are hashes with a secret, and nodes are random numbers, so that
+ * combinations with a kind and a node do not collide. */
 static struct shm_key lent_key(const struct shm_key *name, enum lent_kind kind, uint64_t node)
 {
     return (struct shm_key){{name->words[0] + kind, name->words[1] ^ node}};
@@ -81,7 +81,7 @@ static struct lent *lent_find(const struct conn_sync *sync, const struct shm_key
     return shm_table_find(sync->lent, &key);
 }
 
-/* Finds it, or makes it; NULL: no room. */
+/* Finds or makes a record; NULL: no memory. */
 static struct lent *lent_make(const struct conn_sync *sync, const struct shm_key *name,
                               enum lent_kind kind, uint64_t node)
 {
@@ -115,12 +115,12 @@ static bool name_read(struct str text, struct shm_key *name, uint64_t *node)
            parse_hex(str_skip(text, 33), node);
 }
 
-/* ---- what others have ---- */
+/* ---- counts of other nodes ---- */
 
-/* All under the lock. */
+/* All of these functions are called with the lock held. */
 
-/* Another node lives until then. A node without a lease gets one of the usual length, as its own
- * may not have been read yet. */
+/* Sets the end of another node's lease. 0: a node without a lease gets one of the usual length, as
+ * its lease may not have been read yet. */
 static struct lent *lease_set(const struct conn_sync *sync, uint64_t node, uint64_t expires_ms)
 {
     struct lent *lease = lent_make(sync, &no_key, LENT_NODE, node);
@@ -131,7 +131,8 @@ static struct lent *lease_set(const struct conn_sync *sync, uint64_t node, uint6
     return lease;
 }
 
-/* Is the node alive? A lease that ended long ago goes: so have the counts of its node. */
+/* Is the node alive? Drops a lease that ended long ago, when the counts of its node have expired as
+   well. */
 static bool lease_holds(const struct conn_sync *sync, struct lent *lease)
 {
     if (lease == NULL || lease->time_ms > clock_now.now_ms) {
@@ -143,7 +144,7 @@ static bool lease_holds(const struct conn_sync *sync, struct lent *lease)
     return false;
 }
 
-/* The sum has what another node has as long as that lives. */
+/* The sum includes the count of another node as long as that is alive. */
 static void other_count(struct lent *sum, struct lent *other, bool is_counted, uint32_t count)
 {
     sum->count -= other->is_counted ? other->count : 0;
@@ -152,7 +153,7 @@ static void other_count(struct lent *sum, struct lent *other, bool is_counted, u
     other->count = count;
 }
 
-/* The sum goes with the last record of its key that it counts. */
+/* Drops the sum with the last record of its key that it includes. */
 static void other_drop(const struct conn_sync *sync, struct lent *other)
 {
     struct lent *sum = lent_find(sync, &other->name, LENT_SUM, 0);
@@ -166,7 +167,7 @@ static void other_drop(const struct conn_sync *sync, struct lent *other)
     shm_table_drop(sync->lent, other);
 }
 
-/* What another node has is so much now; 0: nothing. False: no room. */
+/* Sets the count of another node; 0 drops it. False: no memory. */
 static bool other_set(const struct conn_sync *sync, const struct shm_key *name, uint64_t node,
                       uint32_t count, uint64_t expires_ms)
 {
@@ -186,7 +187,8 @@ static bool other_set(const struct conn_sync *sync, const struct shm_key *name, 
     return true;
 }
 
-/* A process died inside: what it left may not agree, so that what others have is read again. */
+/* If a process died while it held the lock, the counts of others may be inconsistent, so they are
+   read again. */
 static void lent_lock(const struct conn_sync *sync)
 {
     if (!shm_table_lock(sync->lent)) {
@@ -220,7 +222,8 @@ uint32_t conn_sync_others(const struct conn_sync *sync, const struct shm_key *ke
 
 /* ---- the table ---- */
 
-/* Of its own items. Under the lock. Gives the count, or 1 for the lease. */
+/* The present count of one of this node's items, which is being sent; 1 for the lease. Called with
+   the lock held. */
 static uint32_t own_give(struct conn_sync *sync, const struct shm_key *key)
 {
     if (memcmp(key, &no_key, sizeof(*key)) == 0) {
@@ -267,7 +270,7 @@ static bool conn_item_put(void *owner, const struct store_item *item)
 
     if (!name_read(item->name, &key, &node) || node == own_node(sync) ||
         !parse_uint(item->value, &count) || count > UINT16_MAX) {
-        return true; /* nothing of ours */
+        return true; /* not an item of another node */
     }
     bool is_lease = memcmp(&key, &no_key, sizeof(key)) == 0;
     uint64_t most_ms = is_lease ? LEASE_MS : COUNT_MS;
@@ -282,7 +285,7 @@ static bool conn_item_put(void *owner, const struct store_item *item)
     return has_room;
 }
 
-/* A lease just ends. */
+/* A lease is not dropped: it expires. */
 static void conn_item_drop(void *owner, struct str name)
 {
     struct conn_sync *sync = owner;
@@ -299,7 +302,7 @@ static void conn_item_drop(void *owner, struct str name)
     }
 }
 
-/* Its own counts, so that a store that has lost them gets them again. */
+/* Lists this node's counts, so that a store that has lost them gets them again. */
 static bool conn_item_list(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names)
 {
     struct conn_sync *sync = owner;
@@ -316,8 +319,8 @@ static bool conn_item_list(void *owner, uint32_t *cursor, struct arena *arena, s
     return *cursor < count;
 }
 
-/* Another node, or what it has: they expire, and count as long as the node lives. Under the lock.
- */
+/* Updates a record of another node: it expires, and counts only as long as the node is alive.
+   Called with the lock held. */
 static void look_at_other(struct conn_sync *sync, struct lent *lent)
 {
     if (lent->kind == LENT_NODE) {
@@ -335,8 +338,8 @@ static void look_at_other(struct conn_sync *sync, struct lent *lent)
     }
 }
 
-/* What this node's record needs now. Under the lock. Gives the name of an item to be sent, or an
- * empty one. */
+/* Checks one record. Gives the name of an item to send, or an empty string. Called with the lock
+ * held. */
 static struct str look_at(struct conn_sync *sync, struct lent *lent, struct arena *arena)
 {
     if (lent->record.kind != SHM_KEYED) {
@@ -349,14 +352,15 @@ static struct str look_at(struct conn_sync *sync, struct lent *lent, struct aren
     uint32_t count = count_now(sync->zone->table, &lent->local);
     if (count == lent->count && (count == 0 || clock_now.now_ms - lent->time_ms < COUNT_RENEW_MS)) {
         if (count == 0) {
-            shm_table_drop(sync->lent, lent); /* refused, or over before others could know */
+            shm_table_drop(sync->lent,
+                           lent); /* the request was refused, or ended before it was sent */
         }
         return STR_NONE;
     }
     return name_text(arena, &lent->name, own_node(sync));
 }
 
-/* Before the counts that others learn with it. */
+/* Sends the lease before the counts that others get with it. */
 static void lease_note(struct conn_sync *sync, struct store_table *table)
 {
     char name[NAME_LENGTH + 1];
@@ -369,8 +373,8 @@ static void lease_note(struct conn_sync *sync, struct store_table *table)
     }
 }
 
-/* Counts that have changed since they were given, or are to be renewed, are noted; those of nodes
- * that have gone expire. */
+/* Notes the counts that have changed since they were sent, or need to be renewed; drops those of
+ * nodes that are gone. */
 static void conn_exchanged(void *owner, struct store_table *table, bool is_read)
 {
     struct conn_sync *sync = owner;

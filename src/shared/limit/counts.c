@@ -1,9 +1,9 @@
 /*
- * How many requests of a key are under way, over all workers.
+ * How many requests of a key are in progress, in all workers.
  *
- * A key's record has the total, and room for one holder. Each further request has a record of its
- * own that says for whom it is; where those become too many it is counted without. So what a
- * process held that died can be found.
+ * The record of a key has the total, and names one holder. Each further request has a record of its
+ * own that names its holder; if there are too many of these, it is only counted. So the requests of
+ * a process that has died can be found.
  */
 #include "shared/limit/counts.h"
 
@@ -13,21 +13,21 @@
 #include <unistd.h>
 
 enum {
-    NOBODY = 0,      /* owner: nobody is named; else the holder's number plus one */
-    EXTRA_SHARE = 4, /* a quarter of the records at most have no key */
+    NOBODY = 0,      /* owner: none is named; else the holder's number plus one */
+    EXTRA_SHARE = 4, /* at most a quarter of the records are without a key */
 };
 
-#define UNNAMED SHM_NO_RECORD /* place of a share: it is counted only */
+#define UNNAMED SHM_NO_RECORD /* position of a share that is only counted */
 
-/* A record: of a key, or of one request more of a key (SHM_PLAIN). */
+/* A record: of a key, or of one more request of a key (SHM_PLAIN). */
 struct counted {
     struct shm_record record;
-    uint32_t total; /* of a key: requests under way; else the number of the key's record */
-    uint32_t owner; /* who holds one */
+    uint32_t total; /* of a key: requests in progress; else the number of the key's record */
+    uint32_t owner; /* the holder of one request */
 };
 _Static_assert(sizeof(struct counted) == COUNT_RECORD_SIZE, "as the header says");
 
-/* Of a key's record: requests that nobody is named for. */
+/* In the record of a key: requests without a named holder. */
 #define unnamed_of(counted) ((counted)->record.spare)
 
 static struct count_head *head_of(struct shm_table *table)
@@ -40,9 +40,10 @@ static struct counted *counted_at(struct shm_table *table, uint32_t number)
     return shm_table_at(table, number);
 }
 
-/* ---- whole tables; the lock is held ---- */
+/* ---- whole tables; called with the lock held ---- */
 
-/* Totals from the records that name somebody, after a process died inside. */
+/* Computes the totals from the records that name a holder, after a process died while it held the
+   lock. */
 static void recount(struct shm_table *table)
 {
     struct count_head *head = head_of(table);
@@ -93,7 +94,8 @@ static void counts_lock(struct shm_table *table)
 
 /* ---- one request ---- */
 
-/* Names who holds one more: in the key's record, in one of its own, or nowhere. Gives the place. */
+/* Names the holder of one more request: in the key's record, in an additional one, or nowhere.
+   Gives the position. */
 static uint32_t name_holder(struct shm_table *table, struct counted *key, unsigned holder)
 {
     struct count_head *head = head_of(table);
@@ -151,13 +153,13 @@ uint32_t count_now(struct shm_table *table, const struct shm_key *key)
 bool count_is_of(const struct count_share *share, struct shm_table *table,
                  const struct shm_key *key)
 {
-    /* The key of a record stays as it is while somebody has a share of it. */
+    /* The key of a record does not change while there is a share of it. */
     return share->table == table &&
            memcmp(&counted_at(table, share->key)->record.key, key, sizeof(*key)) == 0;
 }
 
-/* One request less. The record at `place` (that of the key, an extra one, or none) names nobody any
- * more. */
+/* Removes one request. The record at `position` (that of the key, an additional one, or none) does
+ * not name a holder any more. */
 static void give_back(struct shm_table *table, struct counted *key, uint32_t position)
 {
     struct count_head *head = head_of(table);
@@ -191,14 +193,14 @@ void count_release(struct count_share *share)
     }
 }
 
-/* ---- processes; the lock is held in all but the last two ---- */
+/* ---- processes; called with the lock held, except the last two ---- */
 
 static bool is_alive(uint32_t pid)
 {
     return kill((pid_t) pid, 0) == 0 || errno != ESRCH;
 }
 
-/* Gives back what a process held that has died. */
+/* Releases the shares of a process that has died. */
 static void bury(struct shm_table *table, unsigned holder)
 {
     struct count_holder *dead = &head_of(table)->holders[holder];

@@ -1,4 +1,4 @@
-/* How many requests of a key are under way, over all workers. */
+/* How many requests of a key are in progress, in all workers. */
 #ifndef SHARED_LIMIT_COUNTS_H
 #define SHARED_LIMIT_COUNTS_H
 
@@ -6,17 +6,17 @@
 
 #define COUNT_RECORD_SIZE 48 /* bytes of a record in the zone */
 
-/* A process that counts in the zone, so that what it holds can be given back should it die. */
+/* A process that counts in the zone, so that its shares can be released if it dies. */
 struct count_holder {
     uint32_t pid;  /* 0 = none */
-    uint32_t held; /* records that name it */
+    uint32_t held; /* number of records that name it */
 };
 
 enum { COUNT_HOLDERS = 256 };
 
 /* The head of the table. */
 struct count_head {
-    uint32_t extra; /* records without a key */
+    uint32_t extra; /* number of records without a key */
     uint32_t pad;
     struct count_holder holders[COUNT_HOLDERS];
 };
@@ -25,34 +25,35 @@ struct count_head {
 
 /* One request's share of a count; private to the process. */
 struct count_share {
-    struct shm_table *table; /* NULL: it was given back */
+    struct shm_table *table; /* NULL: it was released */
     uint32_t key;            /* number of the key's record */
-    uint32_t position;       /* number of the record that says whose it is */
+    uint32_t position;       /* number of the record that names its holder */
 };
 
 enum count_result {
-    COUNT_TAKEN, /* *share is to be released */
-    COUNT_MOST,  /* as many as may be are under way */
-    COUNT_FULL,  /* the zone has no room for another key */
+    COUNT_TAKEN, /* *share must be released */
+    COUNT_MOST,  /* the limit is reached */
+    COUNT_FULL,  /* the zone has no memory for another key */
 };
 
-/* One more of this key, unless there are `most`. holder is of count_join, or COUNT_NO_HOLDER. */
+/* Counts one more request of this key, unless there are `most`. holder is from count_join, or
+   COUNT_NO_HOLDER. */
 enum count_result count_take(struct shm_table *table, const struct shm_key *key, uint32_t most,
                              unsigned holder, struct count_share *share);
 
-/* How many of this key are under way. */
+/* How many requests of this key are in progress. */
 uint32_t count_now(struct shm_table *table, const struct shm_key *key);
 
 /* Is it a share of this key's count? */
 bool count_is_of(const struct count_share *share, struct shm_table *table,
                  const struct shm_key *key);
 
-/* Gives it back; harmless the second time. */
+/* Releases a share; a second call does nothing. */
 void count_release(struct count_share *share);
 
 /*
- * This process begins to count: its number. What processes held that have died is given back.
- * COUNT_NO_HOLDER: as many as can be are there; what this one counts stays counted if it dies.
+ * Registers this process; gives its number. Releases the shares of processes that have died.
+ * COUNT_NO_HOLDER: there are too many processes; the shares of this one stay counted if it dies.
  */
 unsigned count_join(struct shm_table *table);
 void count_leave(struct shm_table *table, unsigned holder);

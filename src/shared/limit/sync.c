@@ -1,5 +1,5 @@
-/* Buckets that several nodes share by a store. docs/scaling-out.md describes keys, values and the
- * two scripts. */
+/* Buckets that several nodes share through a store. docs/scaling-out.md describes keys, values and
+ * the two scripts. */
 #include "shared/limit/sync.h"
 
 #include <stdio.h>
@@ -13,23 +13,23 @@
 enum {
     EXCHANGE_MS = 500, /* for the reply to an exchange, for which no request waits */
     BATCH_MOST = 500,  /* keys of one script call */
-    INTERVAL_MS = 50,  /* between two exchanges, where `sync_interval` is not written */
-    OVERDUE_MS = 1000, /* what is owed for longer was counted while the store was gone */
-    SHAPE = 2,         /* version of the values: 1 was a key for each client */
-    LOCK_MOST = 64,    /* keys that are handled while a lock is held */
-    HASHES = 3,        /* of a zone: of this period, the last one and the one before */
+    INTERVAL_MS = 50,  /* between two exchanges, without `sync_interval` */
+    OVERDUE_MS = 1000, /* units that are owed for longer were counted while the store was down */
+    SHAPE = 2,         /* version of the values: 1 had a key for each client */
+    LOCK_MOST = 64,    /* keys that are processed while a lock is held */
+    HASHES = 3,        /* of a zone: for this period, the last one and the one before */
     PERIOD_LEAST_S = 4,
     PERIOD_MOST_S = 1 << 30,
-    /* A bucket has room for what so many count in an interval, a hash for the keys of so many
-       zones. */
+    /* Number of nodes that limits are computed for: the requests that a bucket accepts in an
+       interval, and the keys of a hash. */
     NODES_USUAL = 20,
 };
 
-/* A key that is exchanged next: what this node counted, beside what its bucket has since the last
- * exchange, and the store does not know. */
+/* A key for the next exchange: units that this node has counted and the store does not know, in
+ * addition to those of bucket_since. */
 struct owed {
     struct shm_record record; /* with the key of the bucket */
-    struct shm_key name;      /* in the store */
+    struct shm_key name;      /* name in the store */
     uint64_t units;
     uint64_t per_minute;
     uint64_t since_ms;
@@ -37,7 +37,7 @@ struct owed {
 
 /* The head of the table. */
 struct owed_head {
-    uint64_t is_begun; /* buckets know of it */
+    uint64_t is_begun; /* buckets are marked as shared */
 };
 
 static const char memory_tag;
@@ -71,13 +71,13 @@ struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
     }
     struct owed_head *head = shm_table_head(sync->owed);
     if (!head->is_begun) {
-        bucket_share_begin(zone->table); /* a former configuration may have listed them elsewhere */
+        bucket_share_begin(zone->table); /* other zones may have listed them before a reload */
         head->is_begun = 1;
     }
     return sync;
 }
 
-/* ---- what is owed ---- */
+/* ---- units that the store does not know ---- */
 
 static bool owed_add(const struct bucket_sync *sync, const struct bucket_ask *ask,
                      const struct shm_key *name)
@@ -108,11 +108,12 @@ void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *a
     }
     limit_zone_name(sync->zone, env, sync->secret, &name);
     if (!owed_add(sync, ask, &name)) {
-        bucket_since(sync->zone->table, &ask->key); /* a full table: this node alone knows */
+        bucket_since(sync->zone->table,
+                     &ask->key); /* the table is full: only this node knows these units */
     }
 }
 
-/* Takes up to BATCH_MOST keys, those that have waited longest first. */
+/* Takes up to BATCH_MOST keys, the oldest first. */
 static size_t owed_take(const struct bucket_sync *sync, struct owed *batch)
 {
     size_t count = 0;
@@ -138,8 +139,8 @@ static size_t owed_take(const struct bucket_sync *sync, struct owed *batch)
 }
 
 /*
- * The store did not take it. What was counted a while ago has drained in part: more than the bucket
- * of this node holds is not owed any more.
+ * The store did not accept the batch. Units that were counted a while ago have drained in part: at
+ * most the units that the bucket has now are kept.
  */
 static void owed_put_back(const struct bucket_sync *sync, const struct owed *batch, size_t count)
 {
@@ -184,16 +185,16 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
 /* ---- the store ---- */
 
 /*
- * A value is the time, in microseconds of the store's clock, at which the bucket will be empty: as
- * GCRA has it. So nodes need no clock in common.
+ * A value is the time, in microseconds of the store's clock, at which the bucket will be empty, as
+ * in GCRA. So nodes need no common clock.
  *
- * The buckets of a zone are fields of hashes, so that one command reads or writes all that a call
- * is about. Time is cut into periods; what is written goes to the hash of the period that is now,
- * and is read from there, and from the two others. No value is of use for longer than a period. The
- * hash of the period before the last one goes in the second half of a period, without a wait, or
- * expires. A full one takes the place of that of the last period, so that clients with ever new
- * keys do not fill the store. KEYS: the three hashes. ARGV[1]: microseconds of a period, ARGV[2]:
- * most fields of a hash.
+ * The buckets of a zone are fields of hashes, so that one command reads or writes all buckets of a
+ * call. Time is divided into periods; values are written to the hash of the present period, and
+ * read from it and the two others. No value is needed for longer than a period. The hash of the
+ * period before the last one is deleted in the second half of a period, without waiting, or
+ * expires. A full hash replaces that of the last period, so that clients with always new keys do
+ * not fill the store. KEYS: the three hashes. ARGV[1]: microseconds of a period, ARGV[2]: most
+ * fields of a hash.
  */
 #define BUCKETS                                                                                    \
     "local time = redis.call('TIME')\n"                                                            \
@@ -223,9 +224,10 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
     "end\n"
 
 /*
- * A bucket that was empty begins one request and one interval before now: what came since then has
- * drained. ARGV: as above, an interval in microseconds; then for each bucket its field, and
- * microseconds of what was counted and of one request. Gives for each how far its time is from now.
+ * A bucket that was empty starts one request and one interval before now: requests since then have
+ * drained. ARGV: as above, an interval in microseconds; then for each bucket its field, and the
+ * microseconds of the counted units and of one request. Gives for each the difference between its
+ * time and now.
  */
 static struct store_script exchange_script = {
     .text = BUCKETS "local interval = tonumber(ARGV[3])\n"
@@ -246,8 +248,8 @@ static struct store_script exchange_script = {
                     "return ends"};
 
 /*
- * ARGV: as above, the field of the bucket, microseconds of a request and of the burst; 1: it is
- * counted. Gives {may pass, how far its time is from now}.
+ * ARGV: as above, the field of the bucket, microseconds of a request and of the burst; 1: the
+ * request is counted. Gives {may pass, difference between its time and now}.
  */
 static struct store_script strict_script = {
     .text = BUCKETS "local one, burst = tonumber(ARGV[4]), tonumber(ARGV[5])\n"
@@ -257,14 +259,14 @@ static struct store_script strict_script = {
                     "if ARGV[6] == '1' then write({ARGV[3], string.format('%.0f', ends)}) end\n"
                     "return {1, math.ceil(ends - now)}"};
 
-/* Units as microseconds that they need to drain, with three digits more. */
+/* Units as the microseconds that they need to drain, with three decimals. */
 static struct str microseconds(struct arena *arena, uint64_t units, uint64_t per_minute)
 {
     return arena_printf(arena, "%.3f", (double) units * 1000.0 / (double) per_minute);
 }
 
-/* Seconds: twice what a full bucket needs to drain, and what nodes may count beyond that before
- * they know of each other. */
+/* A period in seconds: twice the time that a full bucket needs to drain, plus what nodes may count
+ * in addition before they know of each other. */
 static uint64_t period_s(const struct bucket_sync *sync, uint64_t per_minute)
 {
     double wanted_s = 2.0 * (double) (sync->burst + REQUEST_UNITS) / 1000.0 / (double) per_minute +
@@ -295,7 +297,7 @@ static struct str field_of(struct arena *arena, const struct shm_key *name)
                         (unsigned long long) name->words[1]);
 }
 
-/* The hashes of buckets that have a period in common. */
+/* The hashes of buckets with the same period. */
 static void hashes_of(const struct bucket_sync *sync, struct arena *arena, uint64_t seconds,
                       struct str keys[HASHES])
 {
@@ -309,7 +311,7 @@ static void hashes_of(const struct bucket_sync *sync, struct arena *arena, uint6
     }
 }
 
-/* What all nodes have counted, and what this one counted since then, is what the bucket holds. */
+/* Sets the bucket to what all nodes have counted, plus what this one has counted since then. */
 static void take_result(const struct bucket_sync *sync, const struct owed *owed, int64_t from_now)
 {
     struct bucket_ask ask = {.key = owed->record.key,
@@ -320,9 +322,9 @@ static void take_result(const struct bucket_sync *sync, const struct owed *owed,
 }
 
 /*
- * One script call, about buckets that have a period in common. MAY WAIT. False: the store did not
- * take it. A reply that did not come in time says nothing: the command is taken for done, since
- * counting twice again and again would refuse requests where a store is only slow.
+ * One script call, for buckets with the same period. MAY WAIT. False: the store did not accept it.
+ * If the reply does not come in time, the command counts as done: to count twice again and again
+ * would refuse requests when a store is only slow.
  */
 static bool exchange(const struct bucket_sync *sync, struct arena *arena, const struct owed *batch,
                      size_t count)
@@ -354,15 +356,14 @@ static bool exchange(const struct bucket_sync *sync, struct arena *arena, const 
     for (size_t i = 0; i < count; i++) {
         int64_t from_now;
         if (!resp_next_integer(&reply, &from_now)) {
-            return true; /* it was counted */
+            return true; /* the units were counted */
         }
         take_result(sync, &batch[i], from_now);
     }
     return true;
 }
 
-/* Brings those that have a period in common with the first to the front. Gives how many they are.
- */
+/* Moves the keys with the same period as the first one to the front. Gives their number. */
 static size_t gather(const struct bucket_sync *sync, struct owed *batch, size_t count)
 {
     uint64_t seconds = period_s(sync, batch->per_minute);
@@ -379,7 +380,7 @@ static size_t gather(const struct bucket_sync *sync, struct owed *batch, size_t 
     return same;
 }
 
-/* MAY WAIT. False: the store did not take all; the rest is put back. */
+/* MAY WAIT. False: the store did not accept all; the remainder is put back. */
 static bool exchange_batch(const struct bucket_sync *sync, struct arena *arena, struct owed *batch,
                            size_t count)
 {
@@ -395,7 +396,7 @@ static bool exchange_batch(const struct bucket_sync *sync, struct arena *arena, 
     return true;
 }
 
-/* All that is owed now, or as much as the store takes. MAY WAIT. */
+/* Exchanges everything that is owed now, or as much as the store accepts. MAY WAIT. */
 static void exchange_all(const struct bucket_sync *sync)
 {
     size_t count = BATCH_MOST;
@@ -420,7 +421,7 @@ static void exchange_run(void *arg)
 
     sync->fiber = fiber_self();
     while (fiber_sleep(clock_now.now_ms + sync->interval_ms) != WAIT_CANCELLED) {
-        fiber_shield_begin(); /* a reload does not interrupt what has been sent */
+        fiber_shield_begin(); /* a reload does not interrupt an exchange */
         exchange_all(sync);
         fiber_shield_end();
     }
@@ -449,7 +450,7 @@ void bucket_sync_end(struct bucket_sync *sync)
 
 /* ---- a strict zone ---- */
 
-/* What a store says about a request. */
+/* The decision of a store about a request. */
 struct verdict {
     bool may_pass;
     int64_t from_now; /* microseconds until the bucket is empty */

@@ -1,5 +1,5 @@
-/* Buckets that several nodes share by a store: what a zone of limit_req with `sync` adds to its
- * buckets. */
+/* Buckets that several nodes share through a store: the addition of `sync` to a zone of
+ * limit_req. */
 #ifndef SHARED_LIMIT_SYNC_H
 #define SHARED_LIMIT_SYNC_H
 
@@ -8,40 +8,40 @@
 #include "store/store.h"
 
 /*
- * How the buckets of a zone are shared. By default a node decides by its own buckets; every
- * interval it gives what it counted to the store and gets what all nodes have counted. A strict
- * zone asks the store about each request.
+ * How the buckets of a zone are shared. By default a node decides with its own buckets; in each
+ * interval it sends the units that it counted to the store and receives the totals of all nodes. In
+ * a strict zone each request is checked by the store.
  */
 struct bucket_sync {
     const struct limit_zone *zone;
     struct store *store;
     bool is_strict;
     uint64_t interval_ms;
-    uint64_t burst;         /* units: the largest of the limits of this zone */
-    struct zone *memory;    /* of `owed` */
-    struct shm_table *owed; /* what the next exchange is about, by the keys of the zone */
-    uint64_t secret[4];     /* of the names of keys in the store: the same on all nodes */
-    struct fiber *fiber;    /* of the exchange, in one worker; NULL: it is not running */
+    uint64_t burst;         /* units: the highest one of the zone's limits */
+    struct zone *memory;    /* holds `owed` */
+    struct shm_table *owed; /* the keys of the next exchange, by the keys of the zone */
+    uint64_t secret[4];     /* for the names of keys in the store: the same on all nodes */
+    struct fiber *fiber;    /* runs the exchange, in one worker; NULL: not running */
 };
 
-/* For a zone that was declared. NULL after conf_error. */
+/* For a declared zone. NULL after conf_error. */
 struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
                                     const struct limit_zone *zone,
                                     const struct store_sync_words *words);
 
-/* A request was counted, or was refused, by a bucket that is shared: the next exchange has it. */
+/* Lists a shared bucket, which has counted or refused a request, for the next exchange. */
 void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask,
                       struct variable_env *env);
 /*
- * As bucket_take, of a strict zone: the store decides, or the bucket of this node where the store
- * does not answer in time. MAY WAIT.
+ * The same as bucket_take for a strict zone: the store decides, or the bucket of this node if the
+ * store does not reply in time. MAY WAIT.
  */
 bool bucket_sync_take(const struct bucket_sync *sync, struct bucket_ask *ask, bool counts,
                       struct variable_env *env, struct arena *arena);
 
-/* When the whole configuration was read: the store is known. */
+/* To be called when the whole configuration was read, since the store is known then. */
 void bucket_sync_prepare(struct bucket_sync *sync);
-/* In the worker that exchanges for all workers of this node. */
+/* Called in the worker that exchanges for all workers of this node. */
 void bucket_sync_start(struct bucket_sync *sync);
 void bucket_sync_end(struct bucket_sync *sync);
 

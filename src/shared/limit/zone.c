@@ -1,4 +1,4 @@
-/* Zones in which requests or sessions are counted by a key: what limit_conn and limit_req share. */
+/* Zones in which requests or sessions are counted by key: shared by limit_conn and limit_req. */
 #include "shared/limit/zone.h"
 
 #include "base/checksum.h"
@@ -8,8 +8,8 @@
 
 #define ZONE_LEAST (8 * 4096)
 
-/* At the end of a table's head: what became of those that it counted, and by which keys it counts,
- * for the next reading. */
+/* At the end of a table's head: the outcome counts and, for the next reading, the keys by which it
+ * counts. */
 struct source_note {
     struct limit_counts counts;
     uint32_t len;
@@ -114,7 +114,7 @@ static bool compile_keys(struct conf *conf, const struct conf_node *node, struct
     return true;
 }
 
-/* The table of a zone that the generation in force has as well counts by the same keys, or the
+/* If the running generation has the same zone, it must count by the same keys; otherwise the
  * reading fails. */
 static bool check_source(struct conf *conf, const struct conf_node *node,
                          const struct limit_kind *kind, struct limit_zone *zone, bool is_new)
@@ -164,9 +164,9 @@ struct limit_zone *limit_zone_declare(struct conf *conf, struct conf_node *node,
     return check_source(conf, node, kind, zone, is_new) ? zone : NULL;
 }
 
-/* ---- in use ---- */
+/* ---- at run time ---- */
 
-/* The hash of a text: with the secret of the zone's table, or with another one. */
+/* The hash of a text, with the secret of the zone's table or with another one. */
 static struct shm_key hash_of(const struct limit_zone *zone, const uint64_t *secret,
                               struct str bytes)
 {
@@ -180,7 +180,7 @@ static struct shm_key hash_of(const struct limit_zone *zone, const uint64_t *sec
 static bool hash_keys(const struct limit_zone *zone, struct variable_env *env,
                       const uint64_t *secret, struct shm_key *key)
 {
-    struct shm_key pair[2]; /* the keys so far, and the next */
+    struct shm_key pair[2]; /* the keys so far, and the next one */
     bool is_counted = false;
     unsigned i = 0;
 

@@ -1,4 +1,4 @@
-/* Addresses that protocols listen on: the one place where listeners are made. */
+/* Addresses that protocols listen on: all listeners are created here. */
 #include "shared/listen/address.h"
 
 #include "server/generation.h"
@@ -13,7 +13,7 @@ struct listener *listen_address_open(struct conf *conf, const struct conf_node *
     for (; *last != NULL; last = &(*last)->next) {
         if ((*last)->options.is_datagram == address->is_datagram &&
             addr_equal(&(*last)->addr, addr)) {
-            /* nginx finds out by the bind of the second one */
+            /* nginx finds out when it binds the second one */
             conf_error(conf, node, "bind() to %.*s failed (98: Address already in use)",
                        STR_ARG((*last)->text));
             conf_hint(conf, "another block (http, stream, mail) listens there");

@@ -1,4 +1,4 @@
-/* The parameters of `listen` that every protocol has: options of the socket. */
+/* The parameters of `listen` that all protocols have: options of the socket. */
 #include "base/parse.h"
 #include "shared/listen/address.h"
 
@@ -54,8 +54,8 @@ static bool parse_keepalive(struct str value, struct listen_options *options)
     return numbers[0] + numbers[1] + numbers[2] != 0;
 }
 
-/* Numbers: backlog and fastopen at least 1; setfib, which Linux has not, is refused as nginx does
- * there. */
+/* Numbers: backlog and fastopen are at least 1; setfib, which Linux does not have, is refused as by
+ * nginx on Linux. */
 static bool parse_count(struct conf *conf, const struct conf_node *node, const char *name,
                         struct str value, int *out)
 {
@@ -80,7 +80,7 @@ static bool parse_buffer(struct conf *conf, const struct conf_node *node, const 
     return true;
 }
 
-/* Words without a value. */
+/* Parameters without a value. */
 static bool parse_flag(struct str word, struct listen_options *options)
 {
     if (str_is(word, "deferred")) {
@@ -89,13 +89,13 @@ static bool parse_flag(struct str word, struct listen_options *options)
         options->is_reuseport = true;
     } else if (str_is(word, "multipath")) {
         options->is_multipath = true;
-    } else if (!str_is(word, "bind")) { /* as each address has it */
+    } else if (!str_is(word, "bind")) { /* every address is bound separately */
         return false;
     }
     return true;
 }
 
-/* Words with one. *is_good: false after conf_error. */
+/* Parameters with a value. *is_good: false after conf_error. */
 static bool parse_option(struct conf *conf, const struct conf_node *node, struct str word,
                          struct listen_options *options, bool *is_good)
 {

@@ -1,4 +1,4 @@
-/* Access logs: what an access_log says, and where its lines go. */
+/* Access logs: the directive access_log, and writing of lines to its target. */
 #include "shared/log/access.h"
 
 #include "base/parse.h"
@@ -40,8 +40,8 @@ static unsigned count_parents(struct str path)
 }
 
 /*
- * The path comes from the client in part: it may not lead out of where the configuration points. So
- * no value may bring a "..", nor a NUL that hides the rest.
+ * A part of the path comes from the client: it must not leave the configured directory. So no value
+ * may add a "..", nor a NUL that hides the remainder.
  */
 static bool is_safe(const struct template *written, struct str path, const struct log *log)
 {
@@ -65,7 +65,7 @@ static void write_by_path(const struct access_log *log, struct variable_env *env
     }
 }
 
-/* To where no lines gather: laid out in a place that is used again and again. */
+/* For targets that do not collect lines: formats the line in a buffer that is reused. */
 static void write_at_once(const struct access_log *log, struct variable_env *env,
                           const struct log_settings *settings)
 {
@@ -105,7 +105,7 @@ void access_logs_flush_all(struct generation *generation)
 
 /* ---- while the configuration is read ---- */
 
-/* Parameters after the format's name, before they are known to fit together. */
+/* Parameters after the format's name, before they are checked against each other. */
 struct parameters {
     struct log_buffering buffering;
     bool has_gzip;
@@ -215,7 +215,7 @@ static bool apply_path(struct conf *conf, const struct conf_node *node, struct s
     return log->lines != NULL;
 }
 
-/* What the first argument names. */
+/* Applies the first argument, the target. */
 static bool apply_target(struct conf *conf, const struct conf_node *node,
                          struct parameters *parameters, struct access_log *log)
 {

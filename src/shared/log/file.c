@@ -1,5 +1,5 @@
-/* Lines of access logs gather in memory and leave together: at the end of a turn, or when a buffer
- * is full. */
+/* Collects lines of access logs in memory, and writes them together: at the end of a turn, or when
+ * a buffer is full. */
 #include "shared/log/file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <zlib.h>
 #endif
 
-/* More than this is written within the turn. */
+/* If there are more bytes than this, they are written within the turn. */
 #define PENDING_MAX (64 * 1024)
 #define REPORT_INTERVAL_MS 1000
 
@@ -37,7 +37,7 @@ bool log_write_lines(int fd, struct str text, bool *is_torn)
     return true;
 }
 
-/* Lines that cannot be written are lost; the requests they tell of are not. */
+/* Lines that cannot be written are lost; their requests are not affected. */
 static __attribute__((cold)) void tell_failure(struct log_lines *lines, const char *what, int error)
 {
     if (clock_now.now_ms < lines->next_report_ms) {
@@ -71,7 +71,7 @@ static void write_text(struct log_lines *lines, struct str text)
 }
 
 #ifdef HAVE_ZLIB
-/* One member of a gzip file (RFC 1952), complete in itself. */
+/* Writes one complete member of a gzip file (RFC 1952). */
 static void write_compressed(struct log_lines *lines, struct str text)
 {
     z_stream stream = {0};
@@ -89,7 +89,7 @@ static void write_compressed(struct log_lines *lines, struct str text)
     stream.avail_out = (unsigned) room;
     if (deflate(&stream, Z_FINISH) == Z_STREAM_END) {
         write_text(lines, (struct str){out.data, stream.total_out});
-        lines->is_torn = false; /* a broken member is no broken line */
+        lines->is_torn = false; /* an incomplete member is not an incomplete line */
     } else {
         tell_failure(lines, "deflate() for", EIO);
     }
@@ -98,7 +98,7 @@ static void write_compressed(struct log_lines *lines, struct str text)
 }
 #endif
 
-/* Writes the first so many bytes of what is pending; what follows waits on. */
+/* Writes the first `size` bytes of pending; the others stay. */
 static void write_pending(struct log_lines *lines, size_t size)
 {
     struct buf *pending = &lines->pending;
@@ -123,7 +123,7 @@ static void write_pending(struct log_lines *lines, size_t size)
     }
 }
 
-/* ---- gathering ---- */
+/* ---- collecting ---- */
 
 void log_lines_added(struct log_lines *lines, size_t start)
 {
@@ -139,7 +139,7 @@ void log_lines_added(struct log_lines *lines, size_t start)
         return;
     }
     if (pending->len > buffering->size) {
-        /* What was there goes first, then the new line waits, unless it is too long by itself. */
+        /* Write the earlier lines first; the new one waits, unless it is too long itself. */
         write_pending(lines, start);
         if (pending->len > buffering->size) {
             write_pending(lines, pending->len);
@@ -164,7 +164,7 @@ static void flush_due(struct timer *timer)
     write_pending(lines, lines->pending.len);
 }
 
-/* Before a reopen, and when the generation goes. */
+/* Called before a reopen, and when the generation ends. */
 static void write_for_file(struct log_file *file)
 {
     struct log_lines *lines = file->data;
@@ -204,7 +204,7 @@ struct log_lines *log_lines_for(struct conf *conf, const struct conf_node *node,
         file->data = lines;
         arena_on_free(conf->arena, lines_free, lines);
     }
-    /* A line that says nothing about buffering takes what the file has. */
+    /* A line without buffering parameters uses those of the file. */
     if (buffering->size != 0) {
         if (lines->buffering.size != 0 && !log_file_is_same(&lines->buffering, buffering)) {
             conf_error(conf, node,

@@ -1,9 +1,9 @@
-/* Formats of access logs: their compilation, and the steps that append values to a line. */
+/* Formats of access logs: compilation, and the steps that append values to a line. */
 #include "shared/log/format.h"
 
 #include "base/clock.h"
 
-#define VALUE_ROOM 64 /* most bytes of a value of known size: number, time, address */
+#define VALUE_ROOM 64 /* most bytes of a value of bounded size: number, time, address */
 
 /* ---- steps ---- */
 
@@ -51,7 +51,7 @@ STEP(append_msec)
     return log_put_seconds(at, (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds);
 }
 
-/* Of any subject. */
+/* For subjects of any kind. */
 static const struct log_value usual_values[] = {
     {STR_INIT("time_local"), append_time_local},
     {STR_INIT("time_iso8601"), append_time_iso8601},
@@ -75,7 +75,7 @@ static log_append step_for(const struct log_value *values, const struct variable
 
 /* ---- compilation ---- */
 
-/* A '$' that no name follows; nginx quotes the rest of the argument then. */
+/* Refuses a '$' without a name; as in nginx, the message quotes the remainder of the argument. */
 static bool check_dollars(struct conf *conf, const struct conf_node *node, struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -93,7 +93,7 @@ static bool check_dollars(struct conf *conf, const struct conf_node *node, struc
     return true;
 }
 
-/* Texts are gathered before the value that follows them. */
+/* Adds text to the text before the next value. */
 static void format_add_text(struct conf *conf, struct log_format *format, struct str text)
 {
     size_t count = format->steps.count;
@@ -160,7 +160,7 @@ void log_format_write(const struct log_format *format, struct variable_env *env,
         .escape = format->escape == LOG_ESCAPE_UNSET ? escape : format->escape,
     };
 
-    /* The newline, and what a word writes after the end. */
+    /* The newline, and the bytes that a copy in words writes beyond the end. */
     line.fixed = format->fixed + 1 + LOG_WORD;
     char *at = buf->data + buf->len;
     if (buf->capacity - buf->len < line.fixed) {
@@ -178,9 +178,9 @@ void log_format_write(const struct log_format *format, struct variable_env *env,
     buf->len = (size_t) (at - buf->data);
 }
 
-/* ---- those of a family ---- */
+/* ---- formats of a family ---- */
 
-/* Of a reading. */
+/* The formats of one reading. */
 struct log_formats {
     struct vec items; /* struct log_format * */
 };

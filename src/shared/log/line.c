@@ -1,9 +1,9 @@
-/* Values in lines of logs: their escapes. */
+/* Escapes of values in lines of logs. */
 #include "shared/log/line.h"
 
 #include "base/text.h"
 
-/* The slow path of log_make_room: the buffer moves. */
+/* The slow path of log_make_room: moves the buffer. */
 char *log_line_grow(struct log_line *line, char *at, size_t needed)
 {
     struct buf *buf = line->buf;
@@ -19,14 +19,14 @@ char *log_line_grow(struct log_line *line, char *at, size_t needed)
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /*
- * Is any of eight bytes one that the default escapes? A byte less one has its high bit set, which
- * it had not, when it is zero; above the lowest such one there may be false ones.
+ * Does any of eight bytes need an escape by default? If a byte is zero, subtracting one sets its
+ * high bit, which was not set; above the lowest such byte there may be false positives.
  */
 static inline bool needs_escape(uint64_t word)
 {
     uint64_t below = (word - EACH(0x20)) & ~word;               /* 0x00 to 0x1f */
     uint64_t above = word | ((word & EACH(0x7f)) + EACH(0x01)); /* 0x7f to 0xff */
-    uint64_t quote = word ^ EACH('"');                          /* zero where one is */
+    uint64_t quote = word ^ EACH('"');                          /* zero where there is a quote */
     uint64_t slash = word ^ EACH('\\');
 
     quote = (quote - EACH(0x01)) & ~quote;
@@ -34,10 +34,10 @@ static inline bool needs_escape(uint64_t word)
     return ((below | above | quote | slash) & EACH(0x80)) != 0;
 }
 
-/* Sixteen bytes at once, as the compiler finds instructions for it. */
+/* Sixteen bytes at once, for vector instructions of the compiler. */
 typedef signed char bytes16 __attribute__((vector_size(16)));
 
-/* The same for sixteen. Bytes above 127 are negative here, and so below the blank. */
+/* The same for sixteen bytes. Bytes above 127 are negative here, and so below ' '. */
 static inline bool needs_escape_16(bytes16 bytes)
 {
     bytes16 bad = (bytes < ' ') | (bytes == 127) | (bytes == '"') | (bytes == '\\');
@@ -54,7 +54,7 @@ static __attribute__((noinline)) char *put_escaped(struct log_line *line, char *
     return escape_write(at, value, set);
 }
 
-/* Up to fifteen bytes: two words that overlap, or one by one. True: all were copied. */
+/* Up to fifteen bytes: two overlapping words, or one by one. True: all were copied. */
 static inline bool put_short(char *at, struct str value)
 {
     uint64_t first;
@@ -94,7 +94,7 @@ static inline bool put_long(char *at, struct str value)
     return !needs_escape_16(bytes);
 }
 
-/* The two of Tengine, which leave a part of the default's bytes alone. */
+/* Tengine's two escapes, which leave some of the default's bytes as they are. */
 static char *put_partly(struct log_line *line, char *at, struct str value)
 {
     bool is_ascii = line->escape == LOG_ESCAPE_ASCII;
@@ -112,7 +112,7 @@ static char *put_partly(struct log_line *line, char *at, struct str value)
     return at;
 }
 
-/* All but the default. */
+/* All escapes except the default. */
 static char *put_otherwise(struct log_line *line, char *at, struct str value)
 {
     switch (line->escape) {
@@ -130,8 +130,7 @@ static char *put_otherwise(struct log_line *line, char *at, struct str value)
     return put_escaped(line, at, value, ESCAPE_LOG);
 }
 
-/* The default copies, and looks for something to be escaped on the way: as a rule there is nothing.
- */
+/* The default: copies, and checks on the way whether there is anything to escape, which is rare. */
 char *log_put_value(struct log_line *line, char *at, struct str value)
 {
     if (__builtin_expect(line->escape != LOG_ESCAPE_DEFAULT, 0)) {

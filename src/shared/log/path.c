@@ -1,4 +1,4 @@
-/* Access logs whose paths hold variables, and the cache of their descriptors. */
+/* Access logs whose paths contain variables, and the cache of their descriptors. */
 #include "shared/log/path.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define SLOTS_MAX 4096
 
-/* A path that was written to. */
+/* A path in the cache. */
 struct entry {
     struct list slot_link;
     struct list recent_node;
@@ -22,10 +22,10 @@ struct entry {
     size_t path_length;
     uint32_t hash;
     int fd;             /* -1: not open */
-    uint64_t uses;      /* since it was made */
+    uint64_t uses;      /* since the entry was made */
     uint64_t used_ms;   /* last use */
-    uint64_t opened_ms; /* when fd was opened, or seen to be the right one */
-    dev_t device;       /* of fd */
+    uint64_t opened_ms; /* when fd was opened, or last verified */
+    dev_t device;       /* identity of the open file */
     ino_t inode;
 };
 
@@ -121,7 +121,7 @@ static struct entry *make(struct log_path_cache *cache, struct str path, uint32_
     return entry;
 }
 
-/* Old entries go, two at a time, and so does the oldest when there is no room for another. */
+/* Removes old entries, at most two at a time, and the oldest one when the cache is full. */
 static void expire(struct log_path_cache *cache)
 {
     for (int i = 0; i < 2 && !list_is_empty(&cache->recent); i++) {
@@ -134,7 +134,7 @@ static void expire(struct log_path_cache *cache)
     }
 }
 
-/* Does the path lead to the open file still? A log may have been rotated away. */
+/* Does the path still lead to the open file? The log may have been rotated. */
 static bool is_current(const struct log_path_cache *cache, struct entry *entry)
 {
     struct stat info;
@@ -147,7 +147,7 @@ static bool is_current(const struct log_path_cache *cache, struct entry *entry)
            info.st_ino == entry->inode;
 }
 
-/* Opens the entry's file unless it is open. False: it could not be. */
+/* Opens the entry's file unless it is open. False: that failed. */
 static bool entry_open(const struct log_path_cache *cache, struct entry *entry,
                        const struct log *log)
 {
@@ -188,8 +188,7 @@ static void write_cached(struct log_path_cache *cache, struct str path, struct s
     entry->uses++;
     entry->used_ms = clock_now.now_ms;
     if (!entry_open(cache, entry, log)) {
-        path_drop(cache,
-                  entry); /* a file that cannot be made takes the place of none that is there */
+        path_drop(cache, entry); /* a path that cannot be opened is not cached */
         return;
     }
     write_line(entry->fd, entry->path, line, log);

@@ -18,18 +18,17 @@ const uint16_t metrics_codes[METRICS_CODES] = {
 };
 /* clang-format on */
 
-/* Cells are allocated so many at a time: few pages are used where there are few series. */
+/* Number of cells that are allocated together: with few series few pages are used. */
 enum { BLOCK_CELLS = 16, BLOCKS = SERIES_MOST / BLOCK_CELLS, SHEETS = 512 };
 
 struct block {
     struct metrics_cell cells[BLOCK_CELLS];
 };
 
-/* The cells of one worker at a time; a later worker continues counting where a former one stopped.
- */
+/* The cells of one worker at a time; a later worker continues the counts of an earlier one. */
 struct sheet {
-    _Atomic pid_t owner;              /* 0 = nobody */
-    _Atomic uintptr_t blocks[BLOCKS]; /* places in the zone, from its start; 0 = none yet */
+    _Atomic pid_t owner;              /* 0 = none */
+    _Atomic uintptr_t blocks[BLOCKS]; /* offsets in the zone; 0 = not allocated */
 };
 
 struct series {
@@ -39,20 +38,20 @@ struct series {
 };
 
 struct root {
-    struct shm_lock lock;          /* of adding series, taking sheets, resets */
-    _Atomic uint32_t series_count; /* published when a series is complete */
+    struct shm_lock lock;          /* protects adding series, taking sheets, resets */
+    _Atomic uint32_t series_count; /* raised when a series is complete */
     _Atomic uint32_t sheet_count;  /* sheets that were ever used */
     _Atomic uint64_t lost;
-    uint64_t began_ms; /* when the counters were laid out, milliseconds of the epoch */
+    uint64_t began_ms; /* when the counters were created, milliseconds since the epoch */
     struct series series[SERIES_MOST];
-    struct sheet base; /* sums when they were reset */
+    struct sheet base; /* the sums at their last reset */
     struct sheet sheets[SHEETS];
 };
 
 static struct zone *zone;
 static struct root *root;
 
-/* Of this worker. */
+/* The state of this worker. */
 static struct sheet *my_sheet;
 struct metrics_cell *metrics_cells[SERIES_MOST + 1];
 bool metrics_is_on;
@@ -67,7 +66,7 @@ bool metrics_use(struct zone *wanted)
         if (made == NULL) {
             return false;
         }
-        struct timespec now; /* the loop's clock may not run yet */
+        struct timespec now; /* the loop's clock may not be set yet */
 
         clock_gettime(CLOCK_REALTIME, &now);
         made->began_ms = (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
@@ -88,8 +87,8 @@ static bool is_series(unsigned number, enum series_kind kind, struct str label)
            memcmp(series->label, label.data, label.len) == 0;
 }
 
-/* Where series of labels with these hashes were found last: a peer is asked for with each attempt.
- */
+/* Where series with these hashes of labels were last found: a peer is looked up for each
+   attempt. */
 static uint16_t found_last[256];
 
 static unsigned find_series(enum series_kind kind, struct str label, unsigned count)
@@ -108,9 +107,10 @@ static unsigned find_series(enum series_kind kind, struct str label, unsigned co
     return SERIES_NONE;
 }
 
-#define LABEL_END 17 /* bytes at the end of a cut label: "~" and a hash */
+#define LABEL_END 17 /* bytes at the end of a shortened label: "~" and a hash */
 
-/* A label that is too long is cut, and ends with a hash of all of it: no two share a series. */
+/* A label that is too long is shortened, and ends with a hash of the whole label: no two share a
+   series. */
 static char *put_label(char *at, struct str label, size_t most)
 {
     static const uint64_t key[2] = {0};
@@ -123,7 +123,7 @@ static char *put_label(char *at, struct str label, size_t most)
     return str_put(str_put(at, str_head(label, most - LABEL_END)), (struct str){hash, LABEL_END});
 }
 
-/* The label as it is, or as it is put into `text`, which has SERIES_LABEL bytes. */
+/* The label itself, or a shortened one in `text`, which has SERIES_LABEL bytes. */
 static struct str fit_label(char *text, struct str label)
 {
     return label.len <= SERIES_LABEL ? label : str_from(text, put_label(text, label, SERIES_LABEL));
@@ -139,7 +139,8 @@ unsigned metrics_series(enum series_kind kind, struct str label)
     if (found != SERIES_NONE) {
         return found;
     }
-    shm_lock_take(&root->lock); /* a series that its maker did not finish is not counted yet */
+    shm_lock_take(&root->lock); /* if a process died here, its unfinished series is not included in
+                                   the count */
     unsigned count = root->series_count;
     found = find_series(kind, label, count);
     if (found == SERIES_NONE && count < SERIES_MOST) {
@@ -174,7 +175,7 @@ static struct block *block_of(const struct sheet *sheet, unsigned number)
     return place == 0 ? NULL : (struct block *) (void *) ((char *) zone->memory + place);
 }
 
-/* What its former owner had begun and not ended has ended with it. */
+/* Ends the requests that the previous owner had in progress when it ended. */
 static void end_all(const struct sheet *sheet)
 {
     for (unsigned i = 0; i < BLOCKS; i++) {
@@ -190,7 +191,7 @@ void metrics_worker_start(void)
 {
     memset(metrics_cells, 0, sizeof(metrics_cells));
     my_sheet = NULL;
-    shm_lock_take(&root->lock); /* nothing in here is ever half done */
+    shm_lock_take(&root->lock); /* every change in here is a single store */
     for (unsigned i = 0; i < SHEETS && my_sheet == NULL; i++) {
         if (is_free(&root->sheets[i])) {
             my_sheet = &root->sheets[i];
@@ -215,7 +216,7 @@ void metrics_worker_end(void)
     metrics_is_on = false;
 }
 
-/* The block that a cell is in; NULL: there is no room for it. */
+/* The block that contains a cell; NULL: the zone is full. */
 static struct block *make_block(struct sheet *sheet, unsigned number)
 {
     struct block *block = sheet == NULL ? NULL : block_of(sheet, number);
@@ -234,7 +235,7 @@ static struct block *make_block(struct sheet *sheet, unsigned number)
 struct metrics_cell *metrics_make_cell(unsigned series)
 {
     if (series == SERIES_NONE) {
-        return NULL; /* metrics_series has counted that */
+        return NULL; /* counted by metrics_series already */
     }
     struct block *block = make_block(my_sheet, series / BLOCK_CELLS);
     if (block == NULL) {
@@ -254,7 +255,7 @@ unsigned metrics_begin_peer(enum series_kind kind, struct str group, struct str 
     return series;
 }
 
-/* The place of a status: a search in a list that rises, but for the last. */
+/* The index of a status: a binary search in the list, which is sorted except for its last entry. */
 unsigned metrics_code_index(unsigned status)
 {
     unsigned low = 0;

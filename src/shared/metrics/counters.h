@@ -1,5 +1,4 @@
-/* Counters of requests by what they were for: series, of which each worker writes a cell of its
- * own. */
+/* Counters of requests: each series has a cell for each worker. */
 #ifndef SHARED_METRICS_COUNTERS_H
 #define SHARED_METRICS_COUNTERS_H
 
@@ -10,7 +9,7 @@
 #include "base/str.h"
 #include "shared/metrics/times.h"
 
-/* What a series is about. */
+/* What a series counts. */
 enum series_kind {
     SERIES_SERVER,        /* label: its name */
     SERIES_ZONE,          /* a `status_zone` of locations */
@@ -20,24 +19,26 @@ enum series_kind {
     SERIES_KINDS
 };
 
-#define SERIES_MOST 1024 /* that there may be */
-#define SERIES_LABEL 160 /* bytes of its label, or labels */
+#define SERIES_MOST 1024 /* most series */
+#define SERIES_LABEL 160 /* bytes of a label, or of all labels of a series */
 #define SERIES_NONE SERIES_MOST
 
-/* Statuses that are counted one by one, 200 first; others as the last, "000". */
+/* Statuses with a counter of their own, from 200 on; all others are counted in the last one,
+   "000". */
 #define METRICS_CODES 44
 extern const uint16_t metrics_codes[METRICS_CODES];
 
-/* One worker's counts of one series. Raised plainly, by that worker alone; only ever up. */
+/* The counts of one worker for one series. Written by that worker only, without atomics; they never
+   decrease. */
 struct metrics_cell {
-    uint64_t time_ms;  /* sum of times */
+    uint64_t time_ms;  /* sum of the times */
     uint64_t received; /* bytes */
     uint64_t sent;     /* bytes */
     uint64_t codes[METRICS_CODES];
-    uint64_t times[TIMES_CELLS]; /* requests by time, each in one */
-    uint64_t began; /* requests that were begun, of those that are counted from there on */
-    uint64_t ended; /* those of them that have ended */
-    uint64_t all;   /* those that were not; in a sum: these and those that were begun */
+    uint64_t times[TIMES_CELLS]; /* requests by time; each is counted in one cell */
+    uint64_t began;              /* requests that have begun, for kinds with metrics_begin */
+    uint64_t ended;              /* of these, the ones that have ended */
+    uint64_t all;                /* requests without metrics_begin; in a sum: these plus `began` */
 };
 
 /* One request. */
@@ -46,44 +47,44 @@ struct metrics_sample {
     uint64_t time_ms;
     uint64_t received;
     uint64_t sent;
-    bool has_begun; /* metrics_begin has counted it */
+    bool has_begun; /* metrics_begin has counted the request */
 };
 
-/* A label of two parts in room of SERIES_LABEL bytes; a part that is too long is cut, and ends with
- * a hash of all of it. */
+/* A label with two parts, in a buffer of SERIES_LABEL bytes; a part that is too long is shortened,
+ * and ends with a hash of the whole part. */
 struct str metrics_peer_label(char *text, struct str group, struct str peer);
 
-/* ---- when the configuration is read ---- */
+/* ---- while the configuration is read ---- */
 
 /*
- * Lays the counters out in the zone, or finds those of former generations there; the functions
- * below are about these from then on, in this process. Again in each worker. False: the zone is too
- * small.
+ * Creates the counters in the zone, or uses those of earlier generations there; from then on the
+ * functions below use them in this process. To be called in each worker, too. False: the zone is
+ * too small.
  */
 bool metrics_use(struct zone *zone);
 
-/* The number of a series, a new one where there is none yet; SERIES_NONE: there are too many. Also
- * in workers. */
+/* The number of a series, which is created if necessary; SERIES_NONE: there are too many. Also in
+ * workers. */
 unsigned metrics_series(enum series_kind kind, struct str label);
 
 /* ---- in a worker ---- */
 
-/* A place for this worker's cells: one of its own, or that of a worker that is gone. */
+/* Takes a sheet for this worker's cells: a new one, or that of a worker that has ended. */
 void metrics_worker_start(void);
 void metrics_worker_end(void);
 
-/* Of this worker, by series; NULL until one is needed. The last is of SERIES_NONE, and stays NULL.
- */
+/* The cells of this worker, by series; NULL until they are used. The last one, for SERIES_NONE, is
+   always NULL. */
 extern struct metrics_cell *metrics_cells[SERIES_MOST + 1];
 struct metrics_cell *metrics_make_cell(unsigned series);
 
 /* Does this worker count? */
 extern bool metrics_is_on;
 
-/* The place of a status in `codes`. */
+/* The index of a status in metrics_codes. */
 unsigned metrics_code_index(unsigned status);
 
-/* One has begun, which metrics_count ends. */
+/* A request has begun; metrics_count ends it. */
 static inline void metrics_begin(unsigned series)
 {
     struct metrics_cell *cell = metrics_cells[series];
@@ -93,8 +94,7 @@ static inline void metrics_begin(unsigned series)
     }
 }
 
-/* Counts: on the way of every request. Where there is no room any more, nothing is, and
- * metrics_lost() counts that. */
+/* Counts one request; on the hot path. If the zone is full, only metrics_lost() counts it. */
 static inline void metrics_count(unsigned series, const struct metrics_sample *sample)
 {
     struct metrics_cell *cell = metrics_cells[series];
@@ -117,20 +117,20 @@ unsigned metrics_begin_peer(enum series_kind kind, struct str group, struct str 
 /* ---- reading ---- */
 
 unsigned metrics_series_count(void);
-/* What a series is about. The label lives as long as the process. */
+/* The kind and label of a series. The label lives as long as the process. */
 enum series_kind metrics_series_label(unsigned series, struct str *label);
-/* The sum over all workers there ever were. */
+/* The sum over all workers, including those that have ended. */
 void metrics_sum(unsigned series, struct metrics_cell *sum);
-/* The sum since it was reset last; what has begun and not ended is in progress, whatever was reset.
- * `all` never falls otherwise. */
+/* The sum since the last reset; what is in progress is included regardless of resets. `all`
+ * decreases only by a reset. */
 void metrics_since(unsigned series, struct metrics_cell *sum);
-/* Makes metrics_since begin again; sums stay. False: there is no memory for it. */
+/* Resets metrics_since; sums are not changed. False: there is no memory for it. */
 bool metrics_reset(unsigned series);
-/* The number of a series that there is; SERIES_NONE: there is none. */
+/* The number of an existing series; SERIES_NONE: it does not exist. */
 unsigned metrics_find(enum series_kind kind, struct str label);
-/* Since when they count: milliseconds of the epoch. */
+/* Start of the counts: milliseconds since the epoch. */
 uint64_t metrics_began_ms(void);
-/* Series and samples that found no room. */
+/* Number of series and samples that were not counted because the zone is full. */
 uint64_t metrics_lost(void);
 
 #endif

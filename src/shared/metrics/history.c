@@ -9,13 +9,13 @@
 #include "event/loop.h"
 #include "server/generation.h"
 
-/* Errors that are no status of a request. */
+/* Errors that do not appear in the status of a request. */
 enum error_kind {
     ERROR_DROPPED,   /* connections that were accepted and not served */
-    ERROR_LIMITED,   /* requests and connections that a limit has refused */
-    ERROR_HANDSHAKE, /* TLS handshakes that failed or took too long */
+    ERROR_LIMITED,   /* requests and connections that a limit refused */
+    ERROR_HANDSHAKE, /* TLS handshakes that failed or timed out */
     ERROR_NO_ANSWER, /* attempts at a server of an upstream that got no response */
-    ERROR_UPSTREAM,  /* attempts that were answered with 5xx */
+    ERROR_UPSTREAM,  /* attempts whose response had a status 5xx */
     ERROR_WORKER,    /* workers that died */
     ERROR_KINDS
 };
@@ -28,14 +28,14 @@ static const char *const error_names[ERROR_KINDS] = {"connections dropped",
 
 enum {
     RECENT = 10,    /* points that count as recent */
-    IDLE_STEPS = 4, /* between two looks while nothing comes */
-    NO_TIME = 255,  /* of a point without requests */
+    IDLE_STEPS = 4, /* steps between two checks while the service is idle */
+    NO_TIME = 255,  /* in a point without requests */
     ROW_TOTAL = 0,  /* the row of all servers */
     ROW_NONE = 0xffff
 };
 
 struct point {
-    uint32_t count;                        /* requests or sessions; of upstreams each attempt */
+    uint32_t count;                        /* requests or sessions; for upstreams, attempts */
     uint32_t errors_client, errors_server; /* 4xx; 5xx, and attempts without a response */
     uint8_t median, p99;                   /* cells of times (times.h), or NO_TIME */
 };
@@ -43,29 +43,29 @@ struct point {
 struct row {
     uint8_t kind; /* enum series_kind; SERIES_KINDS: all servers together */
     uint8_t length;
-    char label[SERIES_LABEL];   /* a server or zone; of peers their group */
+    char label[SERIES_LABEL];   /* name of a server or zone; for peers, their group */
     struct metrics_cell former; /* sums at the last point */
     struct point points[HISTORY_POINTS];
 };
 
-/* Of the ring, one place is being written while others are read. */
+/* One entry of the ring is being written while others are read. */
 enum { SHOWN_MOST = HISTORY_POINTS - 1 };
 
-/* When a point was taken, and for how long it counts; what went wrong in that time. */
+/* The time of a point and its length; the errors in that time. */
 struct span {
-    uint64_t end_ms; /* of the epoch */
+    uint64_t end_ms; /* since the epoch */
     uint64_t length_ms;
-    bool is_idle;                     /* nothing came */
-    uint32_t statuses[METRICS_CODES]; /* of 4xx and 5xx */
+    bool is_idle;                     /* there were no requests */
+    uint32_t statuses[METRICS_CODES]; /* number of responses with 4xx and 5xx */
     uint32_t errors[ERROR_KINDS];
 };
 
 struct root {
-    _Atomic uint64_t taken_ms; /* when the last point was taken (clock_now.now_ms); changed to claim
-                                  the next; 0: none yet */
+    _Atomic uint64_t taken_ms; /* when the last point was taken (clock_now.now_ms); a change claims
+                                  the next one; 0: none yet */
     _Atomic uint32_t row_count;
     _Atomic uint64_t count; /* points that were ever taken */
-    _Atomic uint32_t lost;  /* series that found no row */
+    _Atomic uint32_t lost;  /* series without a row */
     uint64_t former[ERROR_KINDS];
     struct span spans[HISTORY_POINTS];
     struct row rows[HISTORY_ROWS];
@@ -73,13 +73,13 @@ struct root {
 
 static struct root *root;
 
-/* Of this process: the row of each series, which never changes. */
+/* In this process: the row of each series, which never changes. */
 static uint16_t row_of[SERIES_MOST];
 static unsigned rows_known, rows_lost;
 
 size_t history_zone_size(void)
 {
-    return sizeof(struct root) + (256 << 10); /* the pages of the allocator too */
+    return sizeof(struct root) + (256 << 10); /* includes the allocator's pages */
 }
 
 bool history_use(struct zone *zone)
@@ -139,13 +139,13 @@ static bool is_peer(unsigned kind)
     return kind == SERIES_PEER || kind == SERIES_STREAM_PEER;
 }
 
-/* Rows of the series that came since this process has looked last. */
+/* Finds the rows of new series. */
 static void know_rows(void)
 {
     unsigned count = metrics_series_count();
 
     if (rows_known == 0) {
-        find_row(SERIES_KINDS, STR("")); /* ROW_TOTAL: the first */
+        find_row(SERIES_KINDS, STR("")); /* ROW_TOTAL is the first */
     }
     for (; rows_known < count; rows_known++) {
         struct str label;
@@ -158,7 +158,7 @@ static void know_rows(void)
 
 /* ---- taking a point ---- */
 
-/* Both are made of counts alone. */
+/* Both structs consist of counters only. */
 static void add_cell(struct metrics_cell *to, const struct metrics_cell *cell)
 {
     uint64_t *sums = (uint64_t *) to;
@@ -169,7 +169,7 @@ static void add_cell(struct metrics_cell *to, const struct metrics_cell *cell)
     }
 }
 
-/* What came since; all of it where the counters began again. */
+/* The increase; the whole value if the counters were restarted. */
 static uint64_t since(uint64_t now, uint64_t former)
 {
     return now >= former ? now - former : now;
@@ -188,7 +188,7 @@ static void subtract_cell(struct metrics_cell *now, struct metrics_cell *former)
     }
 }
 
-/* The cell of times in which this part of all lies. */
+/* The cell of times that contains this percentile. */
 static uint8_t quantile(const struct metrics_cell *cell, uint64_t all, unsigned percent)
 {
     uint64_t wanted = (all * percent + 99) / 100;
@@ -253,7 +253,7 @@ static void take_errors(struct span *span, const struct metrics_cell *total)
     }
 }
 
-/* Attempts that failed: without a response they have no status, the last of the codes. */
+/* Counts failed attempts: without a response they have status 0, the last of the codes. */
 static void take_peer_errors(struct span *span, const struct metrics_cell *cell)
 {
     for (unsigned i = 0; i < METRICS_CODES; i++) {
@@ -265,7 +265,7 @@ static void take_peer_errors(struct span *span, const struct metrics_cell *cell)
     }
 }
 
-/* A point of every row at this place. */
+/* Takes a point of every row, at this index. */
 static void take_rows(unsigned place, struct span *span)
 {
     static struct metrics_cell total, sum, part; /* too large for a fiber's frame */
@@ -282,7 +282,7 @@ static void take_rows(unsigned place, struct span *span)
             }
         }
         if (root->rows[row].kind == SERIES_SERVER) {
-            add_cell(&total, &sum); /* before it becomes what came since */
+            add_cell(&total, &sum); /* before take_row replaces the sum by the increase */
         }
         take_row(row, &sum, place, span);
         if (root->rows[row].kind == SERIES_PEER) {
@@ -314,13 +314,13 @@ void history_look(uint64_t step_ms)
     span.end_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
     span.length_ms = clock_now.now_ms - former;
     take_rows(count % HISTORY_POINTS, &span);
-    if (former != 0) { /* the first one is where all others begin */
+    if (former != 0) { /* the first one is the base of the others */
         root->spans[count % HISTORY_POINTS] = span;
         atomic_store(&root->count, count + 1);
     }
 }
 
-/* ---- the worker that takes them ---- */
+/* ---- the worker that takes points ---- */
 
 static struct timer ticker;
 static uint64_t ticker_step_ms;
@@ -353,9 +353,9 @@ void history_start(uint64_t step_ms)
     tick(&ticker);
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
-/* The points that are shown: numbers from `first` up to `end`. */
+/* The points to write: numbers from `first` up to `end`. */
 struct range {
     uint64_t first, end;
 };

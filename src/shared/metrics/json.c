@@ -1,4 +1,4 @@
-/* Figures as members of JSON, in the words of nginx Plus. */
+/* Figures as members of JSON, with the names of nginx Plus. */
 #include "shared/metrics/json.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ void json_put_time(struct json *json, const char *name, uint64_t ms)
     json_put_string(json, name, (struct str){text, (size_t) length});
 }
 
-/* The same point in time by the clock that people have. */
+/* Converts a monotonic time to milliseconds since the epoch. */
 static uint64_t wall_ms(uint64_t monotonic_ms)
 {
     uint64_t now = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
@@ -36,7 +36,7 @@ static uint64_t wall_ms(uint64_t monotonic_ms)
 
 /* ---- requests and sessions ---- */
 
-/* Did they get no response at all? */
+/* Did the requests get no response at all? */
 static bool is_discarded(unsigned code)
 {
     return code == 444 || code == 499 || code == 0;
@@ -56,7 +56,7 @@ static void put_codes(struct json *json, const struct metrics_cell *cell)
     json_close(json, '}');
 }
 
-/* Statuses by class; of stream there are no others than these. */
+/* Writes statuses by class; stream has only these classes. */
 static void put_classes(struct json *json, const struct metrics_cell *cell, bool is_stream,
                         uint64_t *discarded)
 {
@@ -137,7 +137,7 @@ static struct str state_of(const struct upstream_group *group, const struct peer
 static void put_times(struct json *json, const struct peer *peer, bool is_stream)
 {
     static const struct {
-        const char *http, *stream; /* names; NULL: not of this one */
+        const char *http, *stream; /* names; NULL: not for this protocol */
         enum peer_time time;
     } times[] = {{NULL, "connect_time", PEER_TIME_CONNECT},
                  {"header_time", "first_byte_time", PEER_TIME_FIRST_BYTE},
@@ -172,7 +172,7 @@ static void put_checks(struct json *json, const struct upstream_group *group,
     json_close(json, '}');
 }
 
-/* The figures of its address: those that no attempt has counted yet are all 0. */
+/* Writes the figures of its address; all are 0 before the first attempt. */
 static void put_peer_series(struct json *json, const struct upstream_group *group,
                             const struct peer *peer, bool is_stream)
 {
@@ -242,7 +242,7 @@ void json_put_cache(struct json *json, const struct cache *cache)
     struct cache_stats stats;
 
     cache_stats_of(cache, &stats);
-    misses.requests += scarce.requests; /* of keys that too few have asked for */
+    misses.requests += scarce.requests; /* of keys with fewer requests than *_cache_min_uses */
     misses.bytes += scarce.bytes;
     json_put_number(json, "size", stats.bytes);
     if (stats.max_size > 0 && stats.max_size != INT64_MAX) {

@@ -1,4 +1,4 @@
-/* Figures as members of JSON, in the words of nginx Plus: what several modules show. */
+/* Figures as members of JSON, with the names of nginx Plus, for several modules. */
 #ifndef SHARED_METRICS_JSON_H
 #define SHARED_METRICS_JSON_H
 
@@ -12,13 +12,13 @@ struct upstream_group;
 struct upstream_subsystem;
 struct zone;
 
-/* ---- members of an object that is open ---- */
+/* ---- members of the open object ---- */
 
-/* Requests or sessions of a series of this kind, since it was reset; all 0 of SERIES_NONE.
- * has_progress: and how many are in progress. */
+/* Requests or sessions of a series of this kind since its last reset; all 0 for SERIES_NONE.
+ * has_progress: includes how many are in progress. */
 void json_put_series(struct json *json, enum series_kind kind, unsigned series, bool has_progress);
 
-/* All of a peer but its id. */
+/* All members of a peer, except its id. */
 void json_put_peer(struct json *json, const struct upstream_group *group, const struct peer *peer);
 
 void json_put_cache(struct json *json, const struct cache *cache);
@@ -27,7 +27,7 @@ void json_put_connections(struct json *json, const struct slot_counters *counter
 void json_put_tls(struct json *json, const struct slot_counters *counters);
 void json_put_requests(struct json *json, const struct slot_counters *counters);
 
-/* A time as "2026-11-28T17:10:18.123Z", from milliseconds of the epoch. */
+/* A time as "2026-11-28T17:10:18.123Z", from milliseconds since the epoch. */
 void json_put_time(struct json *json, const char *name, uint64_t ms);
 
 #endif

@@ -1,15 +1,15 @@
-/* The groups that are shown, and their peers. */
+/* Lists the groups that are shown, and their peers. */
 #include "shared/metrics/peers.h"
 
 #include "server/generation.h"
 #include "upstream/servers.h"
 
-/* A list on its way. */
+/* A list that is being built. */
 struct gathering {
     const struct upstream_set *set;
     struct arena *arena;
     struct vec shown;
-    size_t first; /* of the group that is added to */
+    size_t first; /* index of the group that peers are added to */
 };
 
 static bool is_shown(const struct gathering *gathering, const struct peer *peer)
@@ -54,7 +54,7 @@ static void end_group(struct gathering *gathering, const struct upstream_group *
     gathering->first = gathering->shown.count;
 }
 
-/* One that has no block in the configuration. */
+/* Adds a group that has no block in the configuration. */
 static void add_changed(struct upstream_group *group, void *arg)
 {
     struct gathering *gathering = arg;

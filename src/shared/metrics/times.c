@@ -1,11 +1,11 @@
-/* The cells that times are counted in: see times.h. */
+/* The cells in which times are counted: see times.h. */
 #include "shared/metrics/times.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-/* From a millisecond to two hours. */
+/* From one millisecond to two hours. */
 enum { OCTAVE = 1 << TIMES_SCHEMA, FIRST_BUCKET = -10 * OCTAVE, LAST_BUCKET = 13 * OCTAVE };
 
 const uint16_t times_classic_ms[TIMES_CLASSIC - 1] = {5,   10,   25,   50,   100,  250,
@@ -23,7 +23,7 @@ static unsigned classic_of(uint32_t time_ms)
     return bucket;
 }
 
-/* A cell after the others, unless no whole millisecond would be in it. */
+/* Adds a cell, unless it would contain no whole millisecond. */
 static unsigned add_cell(unsigned count, uint32_t end_ms, int bucket)
 {
     if (end_ms > time_cells[count - 1].end_ms) {
@@ -34,7 +34,7 @@ static unsigned add_cell(unsigned count, uint32_t end_ms, int bucket)
     return count;
 }
 
-/* The cells of a bucket of the native histogram: ends of classic ones part it. */
+/* Adds the cells of a bucket of the native histogram, which the ends of classic buckets divide. */
 static unsigned add_bucket(unsigned count, uint32_t end_ms, int bucket)
 {
     for (unsigned i = 0; i < TIMES_CLASSIC - 1 && times_classic_ms[i] < end_ms; i++) {
@@ -45,7 +45,7 @@ static unsigned add_bucket(unsigned count, uint32_t end_ms, int bucket)
 
 void times_init(void)
 {
-    unsigned count = 1; /* the first is zero, as it is */
+    unsigned count = 1; /* the first one is for zero, and initialised */
 
     if (time_cells[1].end_ms != 0) {
         return;

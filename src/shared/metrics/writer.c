@@ -1,9 +1,9 @@
-/* Families and samples, and what the forms have in common. */
+/* Families and samples, and what the formats share. */
 #include "shared/metrics/writer.h"
 
 #include "base/text.h"
 
-/* The family that was begun last, if any. */
+/* Ends the current family, if there is one. */
 static void end_former(struct metrics_writer *writer)
 {
     if (writer->name != NULL && writer->form->end_family != NULL) {

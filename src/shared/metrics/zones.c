@@ -1,5 +1,5 @@
-/* Whether requests and sessions are counted, and by which `status_zone`; issuers whose orders are.
- */
+/* Whether requests and sessions are counted, and the `status_zone` directives; issuers whose orders
+   are counted. */
 #include "shared/metrics/zones.h"
 
 #include "shared/metrics/orders.h"

@@ -1,4 +1,5 @@
-/* Whether requests and sessions are counted in a reading, where, and by which `status_zone`. */
+/* Whether requests and sessions are counted in a reading, where, and the `status_zone`
+   directives. */
 #ifndef SHARED_METRICS_ZONES_H
 #define SHARED_METRICS_ZONES_H
 
@@ -8,11 +9,11 @@
 struct metrics_form;
 
 struct status_zones {
-    bool is_wanted;    /* something shows the numbers: so they are counted */
-    struct zone *zone; /* where they are counted; NULL: they are not */
-    struct vec zones;  /* struct status_zone, each name and kind once */
-    /* Writes all numbers, for modules other than the one that counts; NULL: nothing is counted.
-     * Memory from the arena. */
+    bool is_wanted;    /* some directive shows the numbers, so they are counted */
+    struct zone *zone; /* where they are counted; NULL: not counted */
+    struct vec zones;  /* struct status_zone; each name and kind once */
+    /* Writes all numbers, for other modules than the one that counts; NULL: nothing is counted.
+     * Memory comes from the arena. */
     void (*write)(struct buf *out, struct arena *arena, struct conf *conf,
                   const struct metrics_form *form);
 };
@@ -25,10 +26,10 @@ struct status_zone {
 
 struct status_zones *status_zones_of(struct conf *conf);
 
-/* Notes a `status_zone`, in the arena of the reading. */
+/* Adds a `status_zone`, in the arena of the reading. */
 void status_zone_add(struct conf *conf, enum series_kind kind, struct str name);
 
-/* Counts from here on in this worker, with cells of its own; again is fine. False: nothing is
+/* From now on this worker counts, in cells of its own; may be called again. False: nothing is
  * counted. */
 bool status_zones_start(struct conf *conf);
 

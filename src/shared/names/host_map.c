@@ -1,9 +1,9 @@
-/* Names of hosts with wildcards: which of them a host belongs to. */
+/* Names of hosts with wildcards: lookup of a host. */
 #include "shared/names/host_map.h"
 
-/* ---- searching ---- */
+/* ---- lookup ---- */
 
-/* "*.a.b": the longest known part after a dot. */
+/* "*.a.b": the longest part after a dot that the map has. */
 static void *find_front(const struct map *map, struct str host)
 {
     void *value;
@@ -16,7 +16,7 @@ static void *find_front(const struct map *map, struct str host)
     return NULL;
 }
 
-/* "a.b.*": the longest known part before a dot. */
+/* "a.b.*": the longest part before a dot that the map has. */
 static void *find_back(const struct map *map, struct str host)
 {
     void *value;
@@ -42,7 +42,7 @@ void *host_map_find(const struct host_map *hosts, struct str host)
 
 /* ---- adding ---- */
 
-/* A place for a name, in which nothing may be yet. */
+/* A name that is being added; it must not exist yet. */
 struct new_name {
     struct conf *conf;
     const struct conf_node *node;
@@ -58,7 +58,7 @@ static bool name_put(const struct new_name *name, struct map *map, struct str ke
     return true;
 }
 
-/* A name with at most one star, which stands for its first or last part. */
+/* A name with at most one star, which must be its first or last part. */
 static bool is_plain_name(struct str name)
 {
     return str_find_char(name, '*') == NULL && str_find(name, STR("..")) == NULL &&

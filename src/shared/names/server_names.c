@@ -1,8 +1,7 @@
-/* Names of servers: as written, in the tables of an address, and the search for the one of a host.
- */
+/* Names of servers: parsing, the tables of an address, and the lookup of a host. */
 #include "shared/names/server_names.h"
 
-/* ---- as written ---- */
+/* ---- parsing ---- */
 
 static struct str lower_copy(struct arena *arena, struct str s)
 {
@@ -26,8 +25,8 @@ static size_t count_stars(struct str s)
 }
 
 /*
- * "*.a.b", "a.b.*", ".a.b", "a.b": what kind, and the name without the dots and the star of its
- * wildcard. False for what nginx refuses at once; is_sound knows the rest.
+ * Determines the kind of a name ("*.a.b", "a.b.*", ".a.b", "a.b"), and removes the dots and the
+ * star of its wildcard. False for names that nginx refuses at once; is_sound checks the others.
  */
 static bool classify(struct server_name *name)
 {
@@ -51,8 +50,7 @@ static bool classify(struct server_name *name)
     return true;
 }
 
-/* Can the name be distinguished from others? A server that is alone may have any name, as with
- * nginx. */
+/* Is the name valid? The only server of an address may have any name, as with nginx. */
 static bool is_sound(const struct server_name *name)
 {
     size_t stars = count_stars(name->written);
@@ -64,8 +62,7 @@ static bool is_sound(const struct server_name *name)
            (stars == 0 || name->kind != NAME_EXACT);
 }
 
-/* "~regex": compiled without case when it holds no upper-case letter to tell apart, as nginx does
- * for host names. */
+/* "~regex": compiled without case unless it has an upper-case letter, as in nginx. */
 static bool add_regex(struct conf *conf, struct conf_node *node, struct server_name *name,
                       struct str pattern)
 {
@@ -110,15 +107,15 @@ bool server_names_read(struct conf *conf, struct conf_node *node, struct str hos
 
 /* ---- tables ---- */
 
-/* Where names are added. */
+/* The tables to which names are added. */
 struct table {
     struct server_names *names;
     struct conf *conf;
     struct str address;
-    bool is_alone; /* nobody asks for the names of a server that is alone */
+    bool is_alone; /* the names of the only server of an address are never looked up */
 };
 
-/* A name that somebody has already is ignored. */
+/* Logs that a name is ignored since another server has it. */
 static void say_conflict(const struct table *table, const struct server_name *name,
                          const struct server_name *first)
 {
@@ -202,9 +199,9 @@ void server_names_finish(struct server_names *names, struct conf *conf)
     }
 }
 
-/* ---- the search ---- */
+/* ---- lookup ---- */
 
-/* "example.com" of "*.example.com": the longest part after a dot that is known. */
+/* "example.com" of "*.example.com": the longest part after a dot that the map has. */
 static const struct server_name *find_head(const struct map *map, struct str host)
 {
     for (size_t i = 0; i + 1 < host.len; i++) {
@@ -218,7 +215,7 @@ static const struct server_name *find_head(const struct map *map, struct str hos
     return NULL;
 }
 
-/* "www" of "www.*": the longest part before a dot that is known. */
+/* "www" of "www.*": the longest part before a dot that the map has. */
 static const struct server_name *find_tail(const struct map *map, struct str host)
 {
     for (size_t i = host.len; i > 1; i--) {

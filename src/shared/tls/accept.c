@@ -1,11 +1,11 @@
-/* Handshakes with clients: what all protocols do alike. */
+/* Handshakes with clients: the part that all protocols share. */
 #include "shared/tls/accept.h"
 
 #include "server/generation.h"
 
 static void tls_accept_count(const struct conn *conn, enum tls_progress progress)
 {
-    struct arena arena; /* these texts take nothing of it */
+    struct arena arena; /* never used by these texts */
     struct str text;
 
     if (progress == TLS_FAILED) {
@@ -42,7 +42,7 @@ enum tls_progress tls_server_go_on(struct conn *conn, struct tls_context *first,
     tls_accept_count(conn, progress);
     if (progress == TLS_DONE && tls_is_challenge(conn)) {
         log_info(log, 0, "a CA has seen the answer to its challenge tls-alpn-01");
-        return TLS_FAILED; /* it closes the connection (RFC 8737, 3) */
+        return TLS_FAILED; /* closes the connection (RFC 8737, 3) */
     }
     return progress;
 }
@@ -78,7 +78,7 @@ bool tls_server_check_listen(struct conf *conf, const struct conf_node *node, co
                       parameter);
 }
 
-/* Of a certificate that was not accepted: its kind of fault. */
+/* Counts the reason for which a certificate was refused. */
 static void count_unverified(long result)
 {
     switch (tls_verify_kind(result)) {

@@ -1,36 +1,38 @@
-/* Handshakes with clients, on any protocol's connections: one step at a time, counted; and whose
- * context is used. */
+/* Handshakes with clients on connections of any protocol: one step at a time, with counters; and
+ * the selection of a context. */
 #ifndef SHARED_TLS_ACCEPT_H
 #define SHARED_TLS_ACCEPT_H
 
 #include "shared/tls/server.h"
 
 /*
- * The handshake as far as it goes now; begins it at the first call. `first` is the address's
- * default server's context; log is that of the connection while the handshake works.
+ * Continues the handshake as far as possible; the first call begins it. `first` is the context of
+ * the address's default server; log is the connection's log during the handshake.
  */
 enum tls_progress tls_server_go_on(struct conn *conn, struct tls_context *first,
                                    const struct tls_selector *selector, struct log *log);
 
-/* Of the server that a name leads to, and of the default one: NULL, the handshake is rejected. */
+/* The context of the chosen server, else of the default one. NULL: the handshake is rejected. */
 struct tls_context *tls_server_context(const struct tls_server_settings *chosen,
                                        const struct tls_server_settings *first);
-/* The settings whose certificates a client gets: those of the chosen server, or, where it has none,
+/* The settings whose certificates the client gets: those of the chosen server or, if it has none,
  * of the default one. */
 const struct tls_server_settings *tls_server_certified(const struct tls_server_settings *chosen,
                                                        const struct tls_server_settings *first);
 
 /*
- * Does the client's certificate do, as ssl_verify_client of the server says? False: logged at info,
- * and the session may not be resumed. *has_certificate: there is one, and it is what is wrong.
+ * Is the client's certificate acceptable for the server's ssl_verify_client? False: logged at info,
+ * and the session must not be resumed. *has_certificate: there is a certificate, and it is the
+ * reason.
  */
 bool tls_server_check_client(const struct tls_server_settings *settings, struct conn *conn,
                              const struct log *log, bool *has_certificate);
 
 /*
- * When the configuration is read: has the default server of an address with TLS, first, something
- * to say; and where it only rejects, all others of the vec of servers? node is the line that asks
- * for TLS, by this parameter of `listen`. False after conf_error.
+ * While the configuration is read: checks that `first`, the default server of an address with TLS,
+ * has a certificate or rejects handshakes; if it rejects, that all others of the vec of servers
+ * have one. node is the line that enables TLS, with this parameter of `listen`. False after
+ * conf_error.
  */
 bool tls_server_check_listen(struct conf *conf, const struct conf_node *node, const char *parameter,
                              const struct vec *servers, const void *first,

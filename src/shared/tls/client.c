@@ -1,5 +1,5 @@
-/* TLS towards backends: rows that read their arguments themselves; contexts, one for all locations
- * that say the same; and what a connection is made with. */
+/* TLS towards backends: rows that parse their arguments themselves; contexts, which locations with
+ * the same settings share; and the TLS parameters of a connection. */
 #include "shared/tls/client.h"
 
 #include "base/map.h"
@@ -7,7 +7,7 @@
 
 /* ---- rows ---- */
 
-/* The field of the row, which lies in settings of a module that are not known here. */
+/* The field of the row, in the settings of a module whose struct is not known here. */
 static void *field_of(const struct directive *row, void *settings)
 {
     return (char *) settings + row->offset;
@@ -47,19 +47,19 @@ bool tls_client_key_log_apply(struct conf_scope *scope, const struct directive *
 
 /* ---- contexts ---- */
 
-/* Contexts of this reading, by all that they are made of. */
+/* The contexts of this reading, by all their settings. */
 struct context_list {
     struct map by_settings; /* struct tls_context * */
 };
 
-/* An empty name is none: it takes back what was inherited. */
+/* An empty name removes an inherited certificate. */
 static bool has_certificate(const struct tls_client_settings *own)
 {
     return own->certificate != NULL &&
            !(own->certificate->is_constant && own->certificate->constant.len == 0);
 }
 
-/* What is constant of our certificate goes into the context. */
+/* A constant certificate is loaded into the context. */
 static void use_certificate(struct conf *conf, struct tls_client_settings *own,
                             struct tls_settings *made)
 {
@@ -100,7 +100,7 @@ static struct tls_settings settings_of(struct conf *conf, struct tls_client_sett
     return made;
 }
 
-/* One text of all that makes a context. */
+/* All settings of a context as one string. */
 static struct str text_of(struct arena *arena, const struct tls_settings *made)
 {
     struct str text =
@@ -184,13 +184,13 @@ bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own
 
 /* ---- connections ---- */
 
-/* The host that a target names. */
+/* The host of a target. */
 static struct str host_of(struct str target)
 {
     return str_starts_nocase(target, STR("unix:")) ? STR("localhost") : target;
 }
 
-/* Ports do not distinguish hosts; an IPv6 address keeps its brackets. */
+/* Removes the port from a name; an IPv6 address keeps its brackets. */
 static struct str without_port(struct str name)
 {
     const char *end = name.data;
@@ -245,7 +245,7 @@ void tls_client_link(const struct tls_client_settings *tls, struct variable_env 
             },
     };
     if (tls->is_certificate_late) {
-        /* An empty name is none: this connection has no certificate. */
+        /* An empty name: this connection has no certificate. */
         struct str directory = generation_now->conf.conf_prefix, certificate, key;
 
         tls_option_pair(tls->certificate, tls->certificate_key, env, &certificate, &key);

@@ -1,5 +1,5 @@
-/* TLS towards backends: the settings of a location, their rows, the context that they make, and
- * what a connection is made with. */
+/* TLS towards backends: the settings of a location, their rows, the context, and the TLS parameters
+ * of a connection. */
 #ifndef SHARED_TLS_CLIENT_H
 #define SHARED_TLS_CLIENT_H
 
@@ -8,65 +8,66 @@
 #include "shared/tls/options.h"
 #include "upstream/connection.h"
 
-/* The authorities that the system trusts: PEM. */
+/* The CA certificates of the system: PEM. */
 #define TLS_SYSTEM_AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
 
-/* TLS towards backends, as *_ssl_… say at one location. */
+/* The values of *_ssl_… in one location. */
 struct tls_client_settings {
     /* As written. */
-    struct template *certificate, *certificate_key;  /* ours; NULL = none */
-    struct vec passwords;                            /* struct str: of the key */
-    struct tls_certificate_cache *certificate_cache; /* of those with variables; NULL = off */
-    unsigned protocols;                              /* enum tls_protocol bits */
-    struct str ciphers;                              /* of TLS 1.2 and before */
-    struct vec commands;                             /* struct str pairs */
-    struct template *name;                           /* whom we expect; NULL = the host of *_pass */
-    bool server_name;                                /* it is sent */
-    bool session_reuse;             /* sessions of former connections are resumed */
-    bool verify;                    /* the certificate must be trusted, and be for the name */
-    int64_t verify_depth;           /* certificates in a chain at most */
+    struct template *certificate, *certificate_key; /* ours; NULL = none */
+    struct vec passwords;                           /* struct str: for the key */
+    struct tls_certificate_cache
+        *certificate_cache;         /* for certificates with variables; NULL = off */
+    unsigned protocols;             /* enum tls_protocol bits */
+    struct str ciphers;             /* for TLS 1.2 and older */
+    struct vec commands;            /* struct str pairs */
+    struct template *name;          /* expected name of the server; NULL = the host of *_pass */
+    bool server_name;               /* send it (SNI) */
+    bool session_reuse;             /* resume sessions of earlier connections */
+    bool verify;                    /* the certificate must be trusted, and match the name */
+    int64_t verify_depth;           /* most certificates in a chain */
     struct str trusted_certificate; /* full path, or empty */
     struct str crl;                 /* likewise */
     struct log_file *key_log;       /* gets the secrets of connections; NULL = none */
 
     /* Derived. */
-    bool is_needed;              /* a *_pass here leads, or may lead, to TLS */
+    bool is_needed;              /* a *_pass of the location uses TLS, or may use it */
     bool is_certificate_late;    /* has variables: it is loaded for each handshake */
     struct tls_context *context; /* NULL unless needed */
 };
 
-/* A context of these settings, one in a reading for all that say the same. NULL with *error. */
+/* A context with these settings; one per reading for the same settings. NULL with *error. */
 struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made,
                                        struct str *error);
 
 /*
- * When a block was read: makes the context where one is needed, one for all locations that say the
- * same. prefix: of the rows, for messages. False after conf_error.
+ * To be called after a block was read: creates the context if one is needed; locations with the
+ * same settings share it. prefix: of the rows, for messages. False after conf_error.
  */
 bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own,
                        const char *prefix);
 
 /*
- * How a connection speaks TLS, made for one subject. target: whom *_pass names. alpn: as TLS has
- * it, a byte of length before each name; or empty. The texts are of env's arena, or live as long as
- * the settings.
+ * Sets the TLS parameters of a connection for one subject. target: the name in *_pass. alpn: in the
+ * format of TLS, a byte with the length before each name; or empty. The strings are in env's arena,
+ * or live as long as the settings.
  */
 void tls_client_link(const struct tls_client_settings *tls, struct variable_env *env,
                      struct str target, struct str alpn, struct upstream_connection_tls *out);
-/* The same for connections to a group that belong to no subject, such as probes: as far as the
- * settings hold no variables. */
+/* The same for connections to a group without a subject, such as health checks: settings with
+ * variables are left out. */
 const struct upstream_connection_tls *tls_client_group_link(struct arena *arena,
                                                             const struct tls_client_settings *tls,
                                                             const struct upstream_group *group,
                                                             struct str alpn);
 
-/* Rows that read their arguments themselves: into the field of the row. */
+/* Rows that parse their arguments themselves, into the field of the row. */
 typedef bool tls_client_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings);
 tls_client_apply tls_client_password_file_apply, tls_client_conf_command_apply,
     tls_client_certificate_cache_apply, tls_client_key_log_apply;
 
-/* The family of rows; SETTINGS is a struct that has a struct tls_client_settings as its member
+/* The family of rows; SETTINGS is a struct with a struct tls_client_settings as its member
  * `tls`. */
 #define TLS_CLIENT_ROWS(PREFIX, CONTEXT, SETTINGS)                                                 \
     {PREFIX "_ssl_certificate", CONTEXT, TEMPLATE(SETTINGS, tls.certificate),                      \

@@ -1,5 +1,4 @@
-/* Values of directives about TLS that the side of clients and the side of backends have in common.
- */
+/* Values of TLS directives that are shared by clients' and backends' side. */
 #include "shared/tls/options.h"
 
 #include <errno.h>
@@ -26,7 +25,7 @@ const struct directive_word tls_protocol_words[] = {
 
 /* ---- pass phrases ---- */
 
-/* At most `size` bytes of a file; -1 after conf_error. */
+/* Reads at most `size` bytes of a file; -1 after conf_error. */
 static ssize_t options_read_file(struct conf *conf, const struct conf_node *node, struct str name,
                                  char *bytes, size_t size)
 {
@@ -50,7 +49,7 @@ static ssize_t options_read_file(struct conf *conf, const struct conf_node *node
     return (ssize_t) length;
 }
 
-/* Pass phrases do not stay in memory that somebody else gets. */
+/* Wipes pass phrases before their memory is reused. */
 static void clear_text(void *arg)
 {
     struct str *text = arg;
@@ -90,7 +89,8 @@ bool tls_option_passwords(struct conf *conf, struct conf_node *node, struct vec 
     }
     explicit_bzero(bytes, (size_t) length);
     if (passwords->count == 0) {
-        tls_option_add_password(conf, passwords, STR("")); /* nobody is asked at the terminal */
+        tls_option_add_password(conf, passwords, STR("")); /* an empty one, so that OpenSSL does not
+                                                              prompt at the terminal */
     }
     return (size_t) length < sizeof(bytes) ||
            conf_error(conf, node, "\"%.*s\" is too big", STR_ARG(name));

@@ -1,5 +1,5 @@
-/* TLS on the side of clients: from the settings of a server to its context, and certificates of a
- * handshake. */
+/* TLS on the side of clients: the context of a server, from its settings, and certificates that are
+ * loaded in a handshake. */
 #include "net/tls/ring.h"
 #include "shared/tls/server.h"
 #include "shared/tls/tickets.h"
@@ -22,13 +22,12 @@ const struct directive_word tls_ocsp_words[] = {
     {NULL, 0},
 };
 
-/* Room for the keys of tickets that make themselves; more than they need, the least that a zone
- * has. */
+/* Size of the zone for automatic ticket keys; more than they need, the minimum of a zone. */
 #define TICKET_ZONE_SIZE (64 * 1024)
 
-static char ticket_zone_tag; /* who uses the zone of ticket keys */
+static char ticket_zone_tag; /* its address identifies the user of the zone of ticket keys */
 
-/* Each certificate has its key; whether any of them has variables. */
+/* Checks that each certificate has a key, and whether any of them has variables. */
 static bool check_pairs(struct conf *conf, struct tls_server_settings *settings)
 {
     settings->has_variables = false;

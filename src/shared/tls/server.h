@@ -1,5 +1,4 @@
-/* TLS on the side of clients: the settings of a server, their rows, and the context that they make.
- */
+/* TLS on the side of clients: the settings of a server, their rows, and the context. */
 #ifndef SHARED_TLS_SERVER_H
 #define SHARED_TLS_SERVER_H
 
@@ -7,7 +6,7 @@
 #include "net/tls/tls.h"
 #include "shared/tls/options.h"
 
-/* Settings of a server. A module has a struct that begins with them. */
+/* The settings of a server. A module's struct begins with them. */
 struct tls_server_settings {
     /* As written. */
     struct vec certificates; /* struct template *: files, "data:…", or text with variables */
@@ -30,10 +29,10 @@ struct tls_server_settings {
     struct vec ech_files; /* struct str */
     bool tickets;
     struct vec ticket_keys;   /* struct str: full names */
-    uint64_t ticket_period_s; /* of keys that make themselves; 0 = session_timeout_s */
+    uint64_t ticket_period_s; /* of automatic keys; 0 = session_timeout_s */
     bool has_session_cache;
     struct zone *session_zone;
-    const struct tls_session_sharing *session_sharing; /* NULL: sessions of this node */
+    const struct tls_session_sharing *session_sharing; /* NULL: sessions of this node only */
     unsigned builtin_sessions;
     uint64_t session_timeout_s;
     bool stapling, stapling_verify;
@@ -47,24 +46,25 @@ struct tls_server_settings {
     struct tls_certificate_cache *certificate_cache; /* NULL = off */
 
     /* Derived. */
-    struct tls_context *context; /* NULL: the server has no certificate of its own */
-    bool has_variables;          /* certificates are known in the handshake only */
+    struct tls_context *context; /* NULL: the server has no certificate */
+    bool has_variables;          /* certificates are known only in the handshake */
 };
 
-/* Makes the context, when the block of a server was read that has certificates, or refuses all.
- * False after conf_error. */
+/* To be called after the block of a server was read that has certificates, or rejects handshakes:
+ * creates the context. False after conf_error. */
 bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *settings,
                        const struct resolver_settings *resolver, uint64_t resolver_timeout_ms,
                        struct log_sink *const *error_log);
 
-/* In a handshake, where names of certificates have variables: loads them. False: logged. */
+/* In a handshake, if names of certificates have variables: loads the certificates. False:
+   logged. */
 bool tls_server_certify(const struct tls_server_settings *settings, struct conn *conn,
                         struct variable_env *env);
 
 extern const struct directive_word tls_verify_words[];
 extern const struct directive_word tls_ocsp_words[];
 
-/* Rows that read their arguments themselves (server_values.c); settings begin with struct
+/* Rows that parse their arguments themselves (server_values.c); settings begin with struct
  * tls_server_settings. */
 typedef bool tls_server_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings);

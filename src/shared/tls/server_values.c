@@ -1,4 +1,4 @@
-/* Rows of TLS on the side of clients that read their arguments themselves. */
+/* TLS on the side of clients: rows that parse their arguments themselves. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 #define SESSION_ZONE_LEAST (8 * 4096)
 #define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
 
-/* Their addresses name the user of a shared zone: a zone of one kind of user is refused to another.
- */
+/* Their addresses identify the user of a shared zone: a zone cannot have users of different
+   kinds. */
 static char session_zone_tag;
 static char ocsp_zone_tag;
 
@@ -37,7 +37,7 @@ bool tls_server_key_log_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* ssl_pass_phrase_dialog: OpenSSL asks at the terminal ("builtin"), or the program prints the pass
+/* ssl_pass_phrase_dialog: OpenSSL prompts at the terminal ("builtin"), or a program prints the pass
  * phrase ("exec:PROGRAM"). */
 bool tls_server_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directive *row,
                                          struct conf_node *node, void *settings)
@@ -149,7 +149,7 @@ bool tls_server_conf_command_apply(struct conf_scope *scope, const struct direct
 
 /* ---- caches ---- */
 
-/* "shared:NAME:SIZE" to a zone; NULL after conf_error, phrased for the directive `what`. */
+/* The zone of "shared:NAME:SIZE"; NULL after conf_error, with messages for the directive `what`. */
 static struct zone *shared_zone(struct conf *conf, struct conf_node *node, struct str text,
                                 const char *what, const void *tag)
 {

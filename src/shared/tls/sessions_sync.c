@@ -1,5 +1,4 @@
-/* Sessions of TLS 1.2 that several nodes have in common. docs/scaling-out.md describes the items.
- */
+/* Sessions of TLS 1.2 that several nodes share. docs/scaling-out.md describes the items. */
 #include "shared/tls/sessions_sync.h"
 
 #include "base/text.h"
@@ -95,7 +94,8 @@ static const struct store_table_kind tls_session_table = {.purpose = "ssl_sessio
                                                           .list = tls_session_item_list,
                                                           .is_secret = true};
 
-/* In a handshake, which does not wait: other nodes get it with the next exchange. */
+/* Called in a handshake, which must not wait: other nodes get the session with the next
+   exchange. */
 static void session_changed(void *arg, struct str id)
 {
     const struct sessions_sync *sync = arg;

@@ -1,5 +1,4 @@
-/* Keys of tickets that several nodes have in common: one of them makes the key of a period before
- * it begins. */
+/* Ticket keys that several nodes share: one node makes the key of a period before it begins. */
 #include "shared/tls/tickets.h"
 
 #include <string.h>
@@ -10,19 +9,19 @@
 
 enum {
     MEMORY = 8 * 4096,  /* for names that the store does not have */
-    INTERVAL_MS = 1000, /* a period takes a minute at least */
-    CLAIM_MS = 5000,    /* of the node that makes a key */
+    INTERVAL_MS = 1000, /* a period is at least one minute */
+    CLAIM_MS = 5000,    /* lease of the node that makes a key */
 };
 
-/* An item's name: "PERIOD-NUMBER", so that nodes with different periods do not take each other's.
- */
+/* The name of an item: "PERIOD-NUMBER", so that nodes with different periods do not use each
+   other's keys. */
 static struct str name_of(const struct ticket_ring *ring, uint64_t number, struct arena *arena)
 {
     return arena_printf(arena, "%llu-%llu", (unsigned long long) tls_ring_period_s(ring),
                         (unsigned long long) number);
 }
 
-/* 0: it is none of ours. */
+/* 0: not one of our names. */
 static uint64_t number_of(const struct ticket_ring *ring, struct str name)
 {
     uint64_t period_s, number;
@@ -54,7 +53,8 @@ static bool ticket_item_get(void *owner, struct str name, struct arena *arena,
     return true;
 }
 
-/* A key of a time that is far from ours is not taken: its node's clock is wrong, or ours. */
+/* A key for a time that is far from ours is not used: the clock of its node is wrong, or ours
+   is. */
 static bool ticket_item_put(void *owner, const struct store_item *item)
 {
     struct ticket_ring *ring = owner;
@@ -92,9 +92,9 @@ static bool ticket_item_list(void *owner, uint32_t *cursor, struct arena *arena,
 }
 
 /*
- * Of all nodes one makes a key, and only while it knows what the store has: a key that was made
- * without that would take the place of one that the others use. Without the store a node encrypts
- * with keys of its own. MAY WAIT.
+ * One of the nodes makes a key, and only if it knows the contents of the store: otherwise its key
+ * could replace one that the others use. Without the store a node encrypts with its own keys. MAY
+ * WAIT.
  */
 static void tickets_exchanged(void *owner, struct store_table *table, bool is_read)
 {
@@ -108,7 +108,7 @@ static void tickets_exchanged(void *owner, struct store_table *table, bool is_re
     arena_init(&arena);
     struct str name = name_of(ring, number, &arena);
     if (store_table_lease(table, name, CLAIM_MS) == STORE_OK) {
-        store_table_fetch(table, name); /* made by the former holder of the lease */
+        store_table_fetch(table, name); /* the previous holder of the lease has made it */
         if (tls_ring_wants(ring, now_s(), &wanted) && wanted == number &&
             tls_ring_make(ring, number)) {
             store_table_note(table, name);
@@ -139,7 +139,7 @@ bool tls_tickets_sync(struct conf *conf, struct conf_node *node,
                                               .interval_ms = INTERVAL_MS};
 
     if (*table != NULL) {
-        return true; /* all servers have one set of keys */
+        return true; /* all servers use the same keys */
     }
     if (ring == NULL) {
         return false;

@@ -1,4 +1,4 @@
-/* The variables of a connection that speaks TLS. */
+/* The variables of a connection with TLS. */
 #ifndef SHARED_TLS_VARIABLES_H
 #define SHARED_TLS_VARIABLES_H
 
@@ -8,7 +8,7 @@
     {                                                                                              \
         .name = STR_INIT(NAME), .doc = WORDS, .get = GET, .flags = VARIABLE_CHANGEABLE             \
     }
-/* All, each with this getter: it gives tls_variable of the name without "ssl_". */
+/* All of them, with this getter, which gives tls_variable of the name without "ssl_". */
 #define TLS_VARIABLES(GET)                                                                         \
     TLS_VARIABLE("ssl_protocol", GET, "Version of TLS."),                                          \
         TLS_VARIABLE("ssl_cipher", GET, "Cipher of the connection."),                              \

@@ -1,10 +1,10 @@
-/* What was asked of which backend, one entry for each attempt. */
+/* The attempts at backends of a request or session. */
 #include "shared/upstream/attempts.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
 
-/* Room for one number and what parts it from the next. */
+/* Space for one number and the separator after it. */
 #define NUMBER_ROOM 32
 
 struct attempt attempt_of(struct str peer)
@@ -30,7 +30,7 @@ struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct s
     return attempt;
 }
 
-/* "-" for what did not happen; seconds with milliseconds. */
+/* Seconds with milliseconds; "-" if it did not happen. */
 static char *put_time(char *at, uint64_t ms)
 {
     if (ms == UINT64_MAX) {
@@ -45,14 +45,14 @@ static char *put_time(char *at, uint64_t ms)
     return at;
 }
 
-/* From one moment of an attempt to another; "-" where one of them did not come. */
+/* The time between two moments of an attempt; "-" if one of them did not happen. */
 static char *put_between(char *at, uint64_t from_ms, uint64_t to_ms)
 {
     return put_time(at,
                     from_ms == UINT64_MAX || to_ms == UINT64_MAX ? UINT64_MAX : to_ms - from_ms);
 }
 
-/* A moment of an attempt in seconds since the epoch. */
+/* A moment of an attempt, in seconds since the epoch. */
 static char *put_moment(char *at, const struct attempt *attempt, uint64_t ms)
 {
     uint64_t wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;

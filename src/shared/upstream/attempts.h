@@ -1,4 +1,4 @@
-/* What was asked of which backend, one entry for each attempt: for the variables $upstream_… of any
+/* The attempts at backends of a request or session: for the variables $upstream_… of any
  * protocol. */
 #ifndef SHARED_UPSTREAM_ATTEMPTS_H
 #define SHARED_UPSTREAM_ATTEMPTS_H
@@ -9,30 +9,34 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* One try. Times in milliseconds; UINT64_MAX = did not happen: "-". */
+/* One attempt. Times in milliseconds; UINT64_MAX = did not happen: "-". */
 struct attempt {
-    struct str peer;  /* name of the peer, or of the group when none was live */
-    struct str group; /* name of the group; of one made at run time, the target as it was written */
-    bool is_at_run_time;    /* it is one of those: a client may have chosen the peer */
-    bool is_after_redirect; /* first one after an internal redirect: " : " before it */
-    unsigned status;        /* of the answer; 0 = none: "-" */
-    unsigned series;        /* that it is counted in, of metrics, and 1; 0 = it is not */
-    uint64_t began_ms;      /* the attempt, monotonic */
+    struct str peer; /* name of the peer, or of the group when no peer was available */
+    struct str
+        group; /* name of the group; for a group that was made at run time, the target as written */
+    bool is_at_run_time;    /* the group was made at run time: a client may have chosen the peer */
+    bool is_after_redirect; /* the first one after an internal redirect: " : " is written before it
+                             */
+    unsigned status;        /* of the response; 0 = none: "-" */
+    unsigned series;        /* 1 + the series of metrics that it is counted in; 0 = none */
+    uint64_t began_ms;      /* start of the attempt, monotonic */
     uint64_t send_ms, sent_ms,
-        first_byte_ms; /* since then: its request began to leave, had left; an answer came */
+        first_byte_ms; /* since then: the request began to be sent, was sent; the response began */
     uint64_t connect_ms, header_ms, response_ms,
-        queue_ms; /* since the attempt began: connected, head read, all over; waited before it */
-    uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
+        queue_ms; /* since the attempt began: connected, head received, finished; time in the queue
+                     before it */
+    uint64_t bytes_sent, bytes_received,
+        response_length; /* bytes on the connection; the length of the body only */
 };
 
-/* What is logged of an attempt. */
+/* A value of an attempt for logs. */
 enum attempt_part {
     PART_PEER,
     PART_STATUS,
     PART_CONNECT_TIME,
     PART_HEADER_TIME,
     PART_FIRST_BYTE_TIME,
-    PART_RESPONSE_TIME, /* of a session: how long it was */
+    PART_RESPONSE_TIME, /* of a session: its duration */
     PART_QUEUE_TIME,
     PART_BYTES_SENT,
     PART_BYTES_RECEIVED,
@@ -49,12 +53,12 @@ enum attempt_part {
 /* An attempt that begins now. */
 struct attempt attempt_of(struct str peer);
 
-/* One more try, which begins now; nothing has happened in it. The name is copied: logs come after
- * the peer is gone. */
+/* Adds an attempt that begins now, with no other values. The name is copied, since logs are written
+ * when the peer may be gone. */
 struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct str peer);
 
-/* The list as a variable tells it, in the arena: "10.0.0.1:80, 10.0.0.2:80 : unix:/run/s". False:
- * there was no attempt. */
+/* The list in the format of a variable, in the arena: "10.0.0.1:80, 10.0.0.2:80 : unix:/run/s".
+ * False: there was no attempt. */
 bool attempts_text(const struct vec *attempts, enum attempt_part part, struct arena *arena,
                    struct str *out);
 

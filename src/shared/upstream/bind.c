@@ -1,4 +1,4 @@
-/* *_bind: where connections to backends come from. */
+/* *_bind: the local address of connections to backends. */
 #include "shared/upstream/bind.h"
 
 #include "server/generation.h"
@@ -17,7 +17,7 @@ static bool is_address(struct str text)
 bool bind_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                 void *settings)
 {
-    /* The field of the row, which lies in settings of a module that are not known here. */
+    /* The field of the row, in the settings of a module whose struct is not known here. */
     const struct bind_settings **own = (void *) ((char *) settings + row->offset);
     struct template *address = NULL;
 

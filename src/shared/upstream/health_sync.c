@@ -1,4 +1,4 @@
-/* Health checks that nodes make together. docs/scaling-out.md describes the items. */
+/* Health checks that nodes share. docs/scaling-out.md describes the items. */
 #include "shared/upstream/health_sync.h"
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@ enum {
     INTERVAL_MS = 100,
 };
 
-/* The checks with `sync` of a protocol's groups. */
+/* The checks with `sync` in the groups of a protocol. */
 struct health_sync {
     const struct upstream_set *set;
     struct store_table *table;
@@ -40,7 +40,7 @@ static struct str subject_text(const struct health_subject *subject, struct aren
                         STR_ARG(subject->group->name));
 }
 
-/* What health_each_peer looks for. */
+/* The search of health_each_peer. */
 struct subject_search {
     uint64_t index;  /* of the check */
     struct str name; /* "PEER GROUP" */
@@ -70,7 +70,7 @@ static void compare_subject(const struct upstream_group *group, const struct pee
     }
 }
 
-/* An address that a group has several times is several peers, of one name. */
+/* An address that a group has several times is several peers with the same name. */
 static void each_subject(const struct health_sync *sync, struct str name,
                          void (*found)(const struct health_subject *subject, void *arg), void *arg)
 {
@@ -85,13 +85,13 @@ static void each_subject(const struct health_sync *sync, struct str name,
 
 /* ---- the table ---- */
 
-/* From now until others take this node for dead, if it does not give the next result. */
+/* The time after which others consider this node dead, if it does not send the next result. */
 static uint64_t wait_most_ms(const struct health_settings *settings)
 {
     return settings->interval_ms + settings->jitter_ms + health_lost_after_ms(settings);
 }
 
-/* What is given of a peer: "NODE 1", or 0 if it is unhealthy. */
+/* The result for a peer: "NODE 1", or 0 if it is unhealthy. */
 struct given_state {
     bool is_there;
     bool is_healthy;
@@ -145,18 +145,18 @@ static bool health_item_put(void *owner, const struct store_item *item)
     return true;
 }
 
-/* Nobody has given the next result: this node probes when its own time has come. */
+/* No node has sent the next result: this node checks when its own time has come. */
 static void health_item_drop(void *owner, struct str name)
 {
 }
 
-/* A store that has lost the results gets the next ones. */
+/* If the store has lost the results, it gets the next ones. */
 static bool health_item_list(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names)
 {
     return false;
 }
 
-/* Without results of other nodes: the next probe is due after one interval. */
+/* If there are no results of other nodes: the next check is due after one interval. */
 static void wait_less(const struct upstream_group *group, const struct peer *peer, void *arg)
 {
     unsigned index = 0;

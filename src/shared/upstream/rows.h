@@ -1,5 +1,5 @@
-/* The rows of options that everything has which connects to backends: one family, instantiated
- * under each prefix and for each protocol. SETTINGS is a struct that has members of these names. */
+/* The rows of options for connecting to backends: one family, instantiated for each prefix and
+ * protocol. SETTINGS is a struct that has members with these names. */
 #ifndef SHARED_UPSTREAM_ROWS_H
 #define SHARED_UPSTREAM_ROWS_H
 
@@ -34,7 +34,7 @@
             .initial = "off", .doc = "SO_KEEPALIVE on connections to backends."                    \
     }
 
-/* Socket buffers; and with low-water marks. */
+/* Socket buffers; the second macro adds low-water marks. */
 #define UPSTREAM_SOCKET_BUFFER_ROWS(PREFIX, CONTEXT, SETTINGS)                                     \
     {PREFIX "_socket_sndbuf", CONTEXT, SIZE(SETTINGS, socket_sndbuf),                              \
      .doc = "SO_SNDBUF of connections to backends."},                                              \

@@ -1,5 +1,5 @@
-/* Servers that the API changes reach all nodes. An item is a group; docs/scaling-out.md describes
- * it. */
+/* Sends changes of servers by the API to all nodes. An item is a group; docs/scaling-out.md
+ * describes it. */
 #include "shared/upstream/servers_sync.h"
 
 #include "base/clock.h"
@@ -11,10 +11,10 @@
 enum {
     MEMORY = 64 * 1024, /* for the names of groups that the store does not have */
     INTERVAL_MS = 50,
-    CLAIM_MS = 2000,      /* of a node that changes a group */
-    CLAIM_WAIT_MS = 3000, /* for another one that does */
+    CLAIM_MS = 2000,      /* lease of a node that changes a group */
+    CLAIM_WAIT_MS = 3000, /* for another node that has it */
     CLAIM_PAUSE_MS = 10,
-    ATTEMPTS_MOST = 1000, /* to write what others write at the same time */
+    ATTEMPTS_MOST = 1000, /* if others write at the same time */
 };
 
 /* A group with `sync`. */
@@ -50,7 +50,7 @@ static struct synced_group *synced_of(const struct upstream_group *group)
     return NULL;
 }
 
-/* ---- a change of this node ---- */
+/* ---- changes by this node ---- */
 
 bool servers_sync_begin(struct upstream_group *group)
 {
@@ -113,7 +113,7 @@ static bool servers_item_get(void *owner, struct str name, struct arena *arena,
     return true;
 }
 
-/* Without those that cannot be a server here. */
+/* Removes servers that cannot be used on this node. */
 static void keep_usable(struct upstream_group *group, struct servers_list *list,
                         struct arena *arena)
 {
@@ -164,7 +164,7 @@ static bool servers_item_put(void *owner, const struct store_item *item)
     bool is_new = false;
 
     if (group == NULL) {
-        return true; /* nothing of ours */
+        return true; /* not a group of this node */
     }
     arena_init(&arena);
     enum servers_result result = take_list(group, item->value, &arena, &is_new);
@@ -177,7 +177,7 @@ static bool servers_item_put(void *owner, const struct store_item *item)
     return result == SERVERS_DONE;
 }
 
-/* The store does not have what this node has: it gets it. */
+/* The store lacks the group that this node has: it is sent. */
 static void servers_item_drop(void *owner, struct str name)
 {
     const struct synced_zone *zone = owner;
@@ -187,7 +187,7 @@ static void servers_item_drop(void *owner, struct str name)
     }
 }
 
-/* Groups that are not as the configuration has them, or whose servers are in a file. */
+/* Lists the groups that differ from the configuration, or whose servers are in a file. */
 static bool servers_item_list(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names)
 {
     const struct synced_zone *zone = owner;

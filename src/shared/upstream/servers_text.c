@@ -1,5 +1,5 @@
-/* The servers of a group as bytes: the next id and their number; of each the numbers, and its
- * strings with their lengths. */
+/* The servers of a group as bytes: the next id and the number of servers; for each its numbers, and
+ * its strings with their lengths. */
 #include "shared/upstream/servers_text.h"
 
 #include "base/buf.h"
@@ -105,7 +105,7 @@ bool servers_text_read(struct str text, struct arena *arena, struct servers_list
     }
     for (uint32_t i = 0; i < count; i++) {
         struct server_entry entry = {0};
-        /* Ids rise, and are below that of the next one. */
+        /* Ids must ascend, and be lower than the next id. */
         if (!take_entry(&text, &entry) || entry.id >= list->next_id ||
             (i != 0 && entry.id <= last_id)) {
             return false;

@@ -4,9 +4,9 @@
 
 #include "upstream/servers.h"
 
-/* docs/scaling-out.md has the form. In the arena. */
+/* docs/scaling-out.md describes the format. In the arena. */
 struct str servers_text(const struct servers_list *list, struct arena *arena);
-/* The list's version stays as it is. Texts stay those of the bytes. False: it is no such text. */
+/* Does not change the list's version. Strings are slices of `text`. False: the format is wrong. */
 bool servers_text_read(struct str text, struct arena *arena, struct servers_list *list);
 
 #endif

@@ -1,5 +1,5 @@
-/* ngx_http_upstream_sticky_module: requests of one client go to the same peer: by a cookie of ours,
- * by a route that the request names, or by what is learned from answers. */
+/* ngx_http_upstream_sticky_module: sends the requests of one client to the same peer: by a cookie
+ * of ours, by a route in the request, or by sessions that are learned from responses. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -12,32 +12,32 @@
 #include "shared/upstream/sticky_sync.h"
 #include "upstream/picking/choose.h"
 
-/* `sticky` of one group. */
+/* The `sticky` of one group. */
 struct sticky {
     struct vec lookup; /* const struct variable *: the first that is not empty names the peer
                           (route, cookie) or the session (learn) */
 
-    /* cookie */
-    struct str name;         /* of the cookie */
-    bool expires;            /* it has a date, and Max-Age */
-    bool is_max;             /* the date is the last one that all clients know */
+    /* for cookie */
+    struct str name;         /* name of the cookie */
+    bool expires;            /* it has Expires and Max-Age */
+    bool is_max;             /* `expires=max`: the latest date that all clients understand */
     uint64_t expires_s;      /* from now; not with is_max */
-    struct template *domain; /* or NULL, as the next two */
+    struct template *domain; /* this and the next two may be NULL */
     struct template *path;
     struct template *samesite; /* strict, lax, none */
     bool is_httponly;
     bool is_secure;
 
-    /* learn */
+    /* for learn */
     struct vec create; /* const struct variable *: the first that is not empty names a session */
     struct zone *zone;
     struct sessions *sessions;
     struct sticky_sync *sync; /* NULL: the sessions of this node */
-    uint64_t timeout_ms;      /* of a session that is not used */
-    bool begins_at_head;      /* when the answer's head is there; else when it is whole */
+    uint64_t timeout_ms;      /* after this time without use a session ends */
+    bool begins_at_head; /* when the head of the response has come; otherwise when it is complete */
 };
 
-/* ---- what is common ---- */
+/* ---- shared functions ---- */
 
 /* The first of the variables that has a value. */
 static struct str first_value(const struct vec *variables, struct variable_env *env)
@@ -61,7 +61,7 @@ static struct peer *find_bound(struct upstream_pick *pick,
     return can_serve ? peer : NULL;
 }
 
-/* A bound peer has failed: others may be bound, too (the same route twice, backups). */
+/* A bound peer has failed: another one may be bound as well (the same route twice, backups). */
 static void find_again(struct upstream_pick *pick, enum peer_outcome outcome)
 {
     if (outcome == PEER_FAILED) {
@@ -92,7 +92,8 @@ static const struct stickiness sticky_route = {
 
 /* ---- cookie ---- */
 
-/* The value of the cookie: the route of the server line, else the digest of the peer's address. */
+/* The value of the cookie: the route of the `server` line, else the digest of the peer's
+   address. */
 static struct str cookie_value(struct peer *peer)
 {
     return peer->server->route.len != 0 ? peer->server->route : peer_digest(peer);
@@ -111,7 +112,7 @@ static struct peer *cookie_find(struct upstream_pick *pick)
     return value.len == 0 ? NULL : find_bound(pick, has_cookie, &value);
 }
 
-/* "; name=value"; nothing for values that would be more than one attribute. */
+/* Adds "; name=value"; nothing for a value that would be more than one attribute. */
 static void add_attribute(struct buf *text, const char *name, struct str value)
 {
     if (value.len == 0) {
@@ -157,7 +158,7 @@ static bool is_samesite(struct str word)
            str_equal_nocase(word, STR("none"));
 }
 
-/* Each answer brings the cookie, so that its time begins again (RFC 6265, 4.1). */
+/* Each response sets the cookie, so that its lifetime starts again (RFC 6265, 4.1). */
 static void cookie_picked(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
@@ -171,7 +172,7 @@ static void cookie_picked(struct upstream_pick *pick)
     buf_append(&text, sticky->is_httponly ? STR("; httponly") : STR(""));
     if (sticky->samesite != NULL) {
         samesite = template_text(sticky->samesite, pick->env);
-        if (samesite.len != 0) { /* a variable may leave it to the browser */
+        if (samesite.len != 0) { /* if the variable is empty, the browser decides */
             add_attribute(&text, "samesite", is_samesite(samesite) ? samesite : STR("strict"));
         }
     }
@@ -189,7 +190,7 @@ static const struct stickiness sticky_cookie = {
 
 /* ---- learn ---- */
 
-/* Several groups may share a zone: their sessions differ by name. */
+/* Several groups may share a zone: the group's name is part of the key. */
 static void make_key(const struct upstream_pick *pick, struct str value, struct session_id *key)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
@@ -208,7 +209,8 @@ static bool has_digest(struct peer *peer, const void *digest)
     return str_equal(peer_digest(peer), *(const struct str *) digest);
 }
 
-/* The peer of a session. MAY WAIT, with `sync`: another node may have begun it a moment ago. */
+/* The peer of a session. MAY WAIT, with `sync`: another node may have begun the session just
+   now. */
 static bool learn_look(struct upstream_pick *pick, const struct session_id *key,
                        struct session_id *peer)
 {
@@ -247,9 +249,9 @@ static void learn_put(const struct sticky *sticky, const struct session_id *key,
     }
 }
 
-/* The session that the answer names begins. Without such a name the one of the request continues,
- * with the peer that served; one that the backend has put another in the place of is left to end.
- * MAY WAIT, with `sync`. */
+/* Begins the session that the response names. Without one, continues the session of the request,
+ * with the peer that served it. A session that the backend has replaced by another is left to
+ * expire. MAY WAIT, with `sync`. */
 static void learn_session(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
@@ -303,7 +305,7 @@ static bool bad_parameter(struct conf_scope *scope, const struct conf_node *node
     return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
 }
 
-/* "name=value": is it this name? The value may not be empty. */
+/* Is it "name=value" with this name? The value must not be empty. */
 static bool word_takes(struct str word, struct str name, struct str *value)
 {
     if (!str_starts(word, name) || word.len <= name.len || word.data[name.len] != '=') {
@@ -313,7 +315,7 @@ static bool word_takes(struct str word, struct str name, struct str *value)
     return value->len != 0;
 }
 
-/* Adds a variable that is written with its dollar. */
+/* Adds a variable that is written with '$'. */
 static bool add_variable(struct conf_scope *scope, struct conf_node *node, struct str text,
                          struct vec *out)
 {
@@ -436,7 +438,7 @@ static bool read_zone(struct conf_scope *scope, struct conf_node *node, struct s
            conf_error(scope->conf, node, "zone \"%.*s\" is too small", STR_ARG(value));
 }
 
-/* `header`, `sync` and its like. */
+/* Reads `header`, and `sync` with its related parameters. */
 static bool read_learn_word(struct conf_scope *scope, struct conf_node *node, struct str word,
                             struct sticky *sticky, struct store_sync_words *sync)
 {

@@ -1,4 +1,4 @@
-/* Sessions of `sticky learn`: which peer a client's key belongs to, in a shared zone. */
+/* Sessions of `sticky learn`: the peer of each client's key, in a shared zone. */
 #include "shared/upstream/sticky_sessions.h"
 
 #include <string.h>
@@ -6,29 +6,30 @@
 
 #include "base/clock.h"
 
-#define NONE UINT32_MAX     /* no session: end of a list */
-#define SESSIONS_LEAST 16   /* a zone that holds fewer is refused */
+#define NONE UINT32_MAX     /* no session: the end of a list */
+#define SESSIONS_LEAST 16   /* a zone with space for fewer is refused */
 #define SESSIONS_PER_HEAD 2 /* of the hash table, when it is full */
 
-/* One session. Numbers are indexes, so that nothing depends on where the zone is mapped. */
+/* One session. Sessions are linked by indexes, so that nothing depends on the address of the
+   mapping. */
 struct session {
     struct session_id key;
     struct session_id peer;
     uint64_t ends_ms;      /* monotonic */
-    uint32_t next;         /* with the same head */
-    uint32_t newer, older; /* by the last use */
-    uint32_t
-        given_ms; /* monotonic, modulo 2^32: when other nodes got it last; 0: they do not know it */
+    uint32_t next;         /* with the same hash head */
+    uint32_t newer, older; /* by last use */
+    uint32_t given_ms; /* monotonic, modulo 2^32: when it was last sent to other nodes; 0: they do
+                          not know it */
 };
 
-/* The whole table; in one piece of the zone. */
+/* The whole table, in one piece of the zone. */
 struct sessions {
     struct shm_lock lock;
-    uint32_t capacity;       /* of nodes */
-    uint32_t used;           /* of nodes; none is given back, ended ones are used again */
-    uint32_t heads_mask;     /* number of heads less one */
-    uint32_t newest, oldest; /* by the last use */
-    uint32_t *heads;         /* by the key's first bytes */
+    uint32_t capacity;       /* number of nodes */
+    uint32_t used;           /* nodes that were ever used; ended ones are reused */
+    uint32_t heads_mask;     /* number of hash heads minus one */
+    uint32_t newest, oldest; /* by last use */
+    uint32_t *heads;         /* by the first bytes of the key */
     struct session *nodes;
 };
 
@@ -39,7 +40,7 @@ static void clear(struct sessions *sessions)
     sessions->newest = sessions->oldest = NONE;
 }
 
-/* A worker that died inside may have left the lists broken: they begin empty. */
+/* If a worker died while it held the lock, the lists may be broken: the table is cleared. */
 static void sessions_lock(struct sessions *sessions)
 {
     if (shm_lock_take(&sessions->lock)) {
@@ -47,9 +48,9 @@ static void sessions_lock(struct sessions *sessions)
     }
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* The largest piece that the zone gives. */
+/* Allocates the largest possible piece of the zone. */
 static void *take_all(struct zone *zone, size_t *size)
 {
     size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -96,7 +97,7 @@ struct sessions *sessions_of(struct zone *zone)
     return sessions;
 }
 
-/* ---- lists; the lock is held ---- */
+/* ---- lists; called with the lock held ---- */
 
 static uint32_t *head_of(const struct sessions *sessions, const struct session_id *key)
 {
@@ -146,7 +147,7 @@ static void unlink_key(struct sessions *sessions, uint32_t at)
     *place = sessions->nodes[at].next;
 }
 
-/* It was used now. */
+/* Marks the session as used now. */
 static void session_renew(struct sessions *sessions, uint32_t at, uint64_t timeout_ms)
 {
     sessions->nodes[at].ends_ms = clock_now.now_ms + timeout_ms;
@@ -154,7 +155,7 @@ static void session_renew(struct sessions *sessions, uint32_t at, uint64_t timeo
     link_use(sessions, at);
 }
 
-/* A session for the key: a node that was never used, or the one that was idle longest. */
+/* A session for the key: an unused node, or that of the least recently used session. */
 static uint32_t session_begin(struct sessions *sessions, const struct session_id *key,
                               struct sessions_change *change)
 {
@@ -182,7 +183,7 @@ static uint32_t session_begin(struct sessions *sessions, const struct session_id
 
 /* ---- use ---- */
 
-/* Under the lock: the session of a key that has not ended, or NONE. */
+/* With the lock held: the session of a key if it has not ended, or NONE. */
 static uint32_t find_living(struct sessions *sessions, const struct session_id *key,
                             struct session_id *peer)
 {
@@ -219,7 +220,7 @@ bool sessions_find(struct sessions *sessions, const struct session_id *key, uint
     return at != NONE;
 }
 
-/* Under the lock: begins a session, or gives it another peer. */
+/* With the lock held: begins a session, or sets its peer. */
 static uint32_t session_put(struct sessions *sessions, const struct session_id *key,
                             const struct session_id *peer, uint64_t timeout_ms,
                             struct sessions_change *change)
@@ -254,9 +255,9 @@ uint32_t sessions_count(struct sessions *sessions)
     return count;
 }
 
-/* ---- sessions that other nodes know ---- */
+/* ---- sessions that are shared with other nodes ---- */
 
-/* Not 0. */
+/* Never 0. */
 static uint32_t given_now(void)
 {
     return (uint32_t) clock_now.now_ms == 0 ? 1 : (uint32_t) clock_now.now_ms;

@@ -1,4 +1,4 @@
-/* Sessions of `sticky learn` that all nodes know. docs/scaling-out.md describes the items. */
+/* Sessions of `sticky learn` that all nodes share. docs/scaling-out.md describes the items. */
 #include "shared/upstream/sticky_sync.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum {
     INTERVAL_MS = 50,
-    LIST_MOST = 64, /* sessions that are listed under one lock */
+    LIST_MOST = 64, /* sessions that are listed while the lock is held */
     ID_DIGITS = 32, /* hexadecimal digits of a name, and of a value */
 };
 
@@ -63,12 +63,12 @@ static bool session_item_get(void *owner, struct str name, struct arena *arena,
         return false;
     }
     item->value = id_text(arena, &peer);
-    item->ttl_ms = left_ms + left_ms / SESSIONS_GIVEN_OFTEN + 1; /* until it is given again */
+    item->ttl_ms = left_ms + left_ms / SESSIONS_GIVEN_OFTEN + 1; /* until it is sent again */
     return true;
 }
 
-/* A session that made room for another one is not kept by the store either: so that has no more
- * than a zone has room for. */
+/* A session that was replaced is removed from the store as well, so that the store has no more
+ * sessions than fit into a zone. */
 static void note_displaced(const struct sticky_sync *sync, const struct sessions_change *change)
 {
     struct arena arena;

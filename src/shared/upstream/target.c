@@ -1,10 +1,10 @@
-/* Finds the group of a target that a request or a session has named. */
+/* Finds the group of a target that is evaluated for a request or a session. */
 #include "shared/upstream/target.h"
 
 #include "base/clock.h"
 #include "fiber/fiber.h"
 
-/* What is wrong with a host that names no group, or NULL. */
+/* Why a host that names no group is invalid, or NULL. */
 static const char *host_error(struct str host)
 {
     if (host.len == 0) {

@@ -1,6 +1,6 @@
-/* ngx_http_upstream_zone_module and ngx_stream_upstream_zone_module: the zone of a group. What
- * workers know of peers is shared with or without it; its size says how many addresses found at run
- * time there is room for. */
+/* ngx_http_upstream_zone_module and ngx_stream_upstream_zone_module: the zone of a group. Workers
+ * share the state of peers with or without it; its size limits the number of addresses that are
+ * found at run time. */
 #include "base/parse.h"
 #include "server/module.h"
 #include "shared/upstream/servers_sync.h"

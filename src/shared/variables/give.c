@@ -1,4 +1,4 @@
-/* Values that variables of several subjects have: numbers, times and addresses as text. */
+/* Values of variables of several kinds of subjects: numbers, times and addresses as text. */
 #include "shared/variables/give.h"
 
 #include <unistd.h>
@@ -46,7 +46,7 @@ bool variable_give_address(struct variable_env *env, struct str *out, const stru
     return true;
 }
 
-/* A unix socket has no port: the value is there, and empty. */
+/* A unix socket has no port: the value exists, and is empty. */
 bool variable_give_port(struct variable_env *env, struct str *out, const struct addr *addr)
 {
     uint16_t port = addr_port(addr);
@@ -69,7 +69,7 @@ bool variable_give_binary_address(struct variable_env *env, struct str *out,
     return true;
 }
 
-/* One of the two ends that the header tells; NULL when it tells none. */
+/* The source or destination address in the header; NULL when it has none. */
 static const struct addr *proxy_end(const struct proxy_header *proxy, bool is_destination)
 {
     if (proxy == NULL) {
@@ -95,7 +95,7 @@ bool variable_give_proxy_port(struct variable_env *env, struct str *out,
     return end != NULL && variable_give_port(env, out, end);
 }
 
-/* ---- clocks: copies, because the texts change with the second; the machine ---- */
+/* ---- clocks: copies, because the texts change with the second; the machine's name ---- */
 
 bool variable_get_msec(struct variable_env *env, const struct variable *variable, struct str *out)
 {
@@ -120,7 +120,7 @@ bool variable_get_time_iso8601_ms(struct variable_env *env, const struct variabl
 {
     struct str whole = CLOCK_STR(iso8601);
 
-    /* "2026-11-23T17:42:00+00:00": the milliseconds stand before the zone. */
+    /* "2026-11-23T17:42:00+00:00": the milliseconds are before the offset. */
     *out = arena_printf(env->arena, "%.*s.%03u%.*s", 19, whole.data, clock_now.milliseconds,
                         (int) (whole.len - 19), whole.data + 19);
     return true;

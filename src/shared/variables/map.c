@@ -1,4 +1,4 @@
-/* The map block: variables whose values are found by the value of another text. */
+/* The map block: variables whose values depend on the value of a text. */
 #include "shared/variables/map.h"
 
 #include "conf/regex.h"
@@ -9,19 +9,18 @@
 /* A `map` block. */
 struct value_map {
     struct template *source;
-    struct host_map keys;        /* -> struct template *; without hostnames exact ones alone */
-    struct vec regexes;          /* struct regex *: in order */
-    struct vec regex_values;     /* struct template *: of the same place */
+    struct host_map keys;        /* -> struct template *; without hostnames, exact names only */
+    struct vec regexes;          /* struct regex *: in file order */
+    struct vec regex_values;     /* struct template *: with the same index */
     struct regex_set *regex_set; /* of regexes; NULL when there are none */
     struct template *fallback;   /* `default`; NULL = empty */
     bool has_hostnames;
     bool is_volatile;
 };
 
-/* ---- in use ---- */
+/* ---- at run time ---- */
 
-/* In this order: the exact name, the longest wildcard, the expressions as they are written, the
- * default. */
+/* Order: the exact name, the longest wildcard, the expressions in file order, the default. */
 static bool map_variable_get(struct variable_env *env, const struct variable *variable,
                              struct str *out)
 {

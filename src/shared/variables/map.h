@@ -1,21 +1,21 @@
-/* The map block: variables whose values are found by the value of another text. Of any subject. */
+/* The map block: variables whose values depend on the value of a text. For subjects of any kind. */
 #ifndef SHARED_VARIABLES_MAP_H
 #define SHARED_VARIABLES_MAP_H
 
 #include "conf/directive.h"
 
-/* Understood; the tables size themselves. */
+/* Accepted and ignored: the tables have no fixed size. */
 struct value_map_settings {
     int64_t hash_bucket_size;
     int64_t hash_max_size;
 };
 
-/* Reads a block, and defines its variable among those of the block around it. */
+/* Reads a block, and defines its variable in the enclosing block's set. */
 bool value_map_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings);
 
-/* The rows of a map module, for blocks of this context; settings are a struct value_map_settings.
- */
+/* The rows of a map module, for blocks of this context; settings are a struct
+ * value_map_settings. */
 #define VALUE_MAP_ROWS(CONTEXT)                                                                    \
     {"map",                                                                                        \
      CONTEXT,                                                                                      \

@@ -1,4 +1,4 @@
-/* The num_map block: variables whose values are found by the value of a number. */
+/* The num_map block: variables whose values depend on a number. */
 #include "shared/variables/num_map.h"
 
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 /* A line of a block. */
 struct num_range {
     uint64_t first, last;
-    unsigned order; /* among the lines */
+    unsigned order; /* number of the line */
     const struct template *value;
 };
 
-/* Numbers from `first` to the next one's have the same value. */
+/* All numbers from `first` up to the next span's have the same value. */
 struct num_span {
     uint64_t first;
-    const struct template *value; /* NULL: that of `default` */
+    const struct template *value; /* NULL: the value of `default` */
 };
 
 /* A `num_map` block. */
@@ -30,7 +30,7 @@ struct num_map {
     bool is_volatile;
 };
 
-/* ---- in use ---- */
+/* ---- at run time ---- */
 
 static const struct template *find_value(const struct num_map *map, uint64_t number)
 {
@@ -123,7 +123,7 @@ static bool variables_num_map_add_line(struct conf *conf, const struct conf_node
     return add_entry(conf, node, map);
 }
 
-/* The largest first; of two that are as large the one that was written last. */
+/* Order: the largest first; of two with the same size, the later line first. */
 static int compare_ranges(const void *a, const void *b)
 {
     const struct num_range *one = a, *other = b;
@@ -139,14 +139,14 @@ static int compare_spans(const void *a, const void *b)
     return one->first < other->first ? -1 : one->first > other->first;
 }
 
-/* Each range begins a span, and another one begins after it; the ranges are painted over them,
- * small ones over large ones. */
+/* Each range begins a span, and another one begins after it. The ranges are then written over the
+ * spans, smaller ones over larger ones. */
 static void make_spans(struct conf *conf, struct num_map *map)
 {
     size_t count = map->ranges.count;
     struct num_range *ranges = map->ranges.items;
     struct num_span *spans = arena_array(conf->arena, 2 * count + 1, sizeof(*spans));
-    size_t used = 1, kept = 1; /* the first one is 0 */
+    size_t used = 1, kept = 1; /* the first one begins with 0 */
 
     for (size_t i = 0; i < count; i++) {
         spans[used++].first = ranges[i].first;

@@ -1,11 +1,11 @@
-/* The num_map block: variables whose values are found by the value of a number. Of any subject. */
+/* The num_map block: variables whose values depend on a number. For subjects of any kind. */
 #ifndef SHARED_VARIABLES_NUM_MAP_H
 #define SHARED_VARIABLES_NUM_MAP_H
 
 #include "conf/directive.h"
 
-/* Reads a block, and defines its variable among those of the block around it. Where the block names
- * no number it is that of `$remote_port`. */
+/* Reads a block, and defines its variable in the enclosing block's set. If the block names no
+ * source, it is `$remote_port`. */
 bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                    void *settings);
 

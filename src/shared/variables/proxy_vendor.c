@@ -1,9 +1,9 @@
-/* What clouds say in the header of the PROXY protocol. */
+/* Data of cloud providers in the header of the PROXY protocol. */
 #include "shared/variables/proxy_vendor.h"
 
 #include "shared/variables/give.h"
 
-#define SUBTYPE 1 /* first byte of what Amazon and Azure say: the only kind that each has */
+#define SUBTYPE 1 /* first byte of the data of Amazon and Azure; each has only this one */
 
 static uint64_t proxy_vendor_read_number(struct str bytes, bool is_little_endian)
 {

@@ -1,5 +1,5 @@
-/* What clouds say in the header of the PROXY protocol, of the private endpoint that a client came
- * through. */
+/* Data of cloud providers in the header of the PROXY protocol, about the private endpoint of a
+ * client. */
 #ifndef SHARED_VARIABLES_PROXY_VENDOR_H
 #define SHARED_VARIABLES_PROXY_VENDOR_H
 
@@ -7,7 +7,7 @@
 #include "net/conn/proxy_protocol.h"
 
 enum proxy_vendor {
-    PROXY_VENDOR_AWS_VPCE_ID,  /* a text */
+    PROXY_VENDOR_AWS_VPCE_ID,  /* a string */
     PROXY_VENDOR_AZURE_PEL_ID, /* a number */
     PROXY_VENDOR_GCP_CONN_ID,  /* a number */
 };
@@ -28,7 +28,7 @@ enum proxy_vendor {
         .data = PROXY_VENDOR_GCP_CONN_ID                                                           \
     }
 
-/* False: the header, which may be NULL, does not say it in the vendor's form. */
+/* False: the header, which may be NULL, does not have it in the vendor's format. */
 bool variable_give_proxy_vendor(struct variable_env *env, struct str *out,
                                 const struct proxy_header *proxy, enum proxy_vendor which);
 

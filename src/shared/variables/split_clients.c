@@ -1,16 +1,15 @@
-/* The split_clients block: a variable that has one of several values, each for a part of all keys.
- */
+/* The split_clients block: a variable with one of several values, each for a part of all keys. */
 #include "shared/variables/split_clients.h"
 
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "server/module.h"
 
-#define WHOLE 10000 /* of the parts of a block: 100.00 % */
+#define WHOLE 10000 /* the sum of all parts: 100.00 % */
 
 /* A line. */
 struct share {
-    uint64_t end; /* hashes below this one, and not below the one before, are its */
+    uint64_t end; /* hashes from the end of the previous share up to this one belong to it */
     struct str value;
 };
 
@@ -20,8 +19,8 @@ struct split {
     struct vec shares; /* struct share */
 };
 
-/* The value of the first share that has the key's hash; empty where all lines make less than the
- * whole. */
+/* The value of the first share whose end is above the key's hash; empty if the parts are less than
+ * the whole. */
 static bool split_variable_get(struct variable_env *env, const struct variable *variable,
                                struct str *out)
 {
@@ -45,7 +44,7 @@ static bool parse_percent(struct str text, uint64_t *out)
            *out != 0;
 }
 
-/* `total`: the parts of the lines so far. */
+/* `total`: the sum of the parts so far. */
 static bool variables_split_clients_add_line(struct conf *conf, const struct conf_node *line,
                                              struct split *split, uint64_t *total)
 {
@@ -66,7 +65,7 @@ static bool variables_split_clients_add_line(struct conf *conf, const struct con
     *total = is_rest ? WHOLE : *total + part;
     struct share *share = vec_add(&split->shares, conf->arena, struct share);
     share->value = line->args[1];
-    /* Each part is rounded down on its own; what that leaves over is in the last one of a whole. */
+    /* Each part is rounded down; the last part of a whole gets the remainder. */
     share->end = *total == WHOLE ? (uint64_t) UINT32_MAX + 1 : start + part * UINT32_MAX / WHOLE;
     return true;
 }

@@ -1,11 +1,11 @@
-/* The split_clients block: a variable that has one of several values, each for a part of all keys.
- * Of any subject. */
+/* The split_clients block: a variable with one of several values, each for a part of all keys. For
+ * subjects of any kind. */
 #ifndef SHARED_VARIABLES_SPLIT_CLIENTS_H
 #define SHARED_VARIABLES_SPLIT_CLIENTS_H
 
 #include "conf/directive.h"
 
-/* Reads a block, and defines its variable among those of the block around it. */
+/* Reads a block, and defines its variable in the enclosing block's set. */
 bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings);
 
