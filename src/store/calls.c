@@ -1,12 +1,12 @@
-/* What others ask of a store: keys and values, scripts, locks, streams. */
+/* The calls of a store: keys and values, scripts, locks, streams. */
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "store/private.h"
 
-/* Bytes of a reply to SCAN for a key: twice as many as those of a zone may have. */
+/* Bytes of a reply to SCAN for each key: twice the longest key of a zone. */
 #define SCANNED_ROOM 8192
 
-/* A number as a word. */
+/* A number as an argument. */
 struct number_word {
     char text[20];
 };
@@ -38,7 +38,7 @@ void store_secret(const struct store *store, struct str purpose, struct str zone
     arena_free(&arena);
 }
 
-/* The first value of a reply. */
+/* Takes the first value of a reply. */
 static enum store_result reply_value(enum store_result result, struct str *reply,
                                      struct resp_value *value)
 {
@@ -177,14 +177,14 @@ enum store_result store_run(const struct store_call *call, struct store_script *
     enum store_result result = store_ask(call, words[3], words, count, reply);
     rest = *reply;
     if (result == STORE_OK && resp_next(&rest, &value) && value.type == RESP_ERROR) {
-        words[0] = STR("EVAL"); /* NOSCRIPT: other errors were refused */
+        words[0] = STR("EVAL"); /* NOSCRIPT; all other errors were returned above */
         words[1] = str_of(script->text);
         result = store_ask(call, words[3], words, count, reply);
     }
     return result;
 }
 
-/* A script about one key that gives one value. */
+/* A script with one key that gives one value. */
 static enum store_result run_value(const struct store_call *call, struct store_script *script,
                                    struct str key, const struct store_words *args,
                                    struct resp_value *value)
@@ -290,8 +290,8 @@ static bool cursor_set(struct store_cursor *cursor, struct str text)
 }
 
 /*
- * Gives {is_whole, the end of the stream, entries}. A cursor is not in the stream any more if the
- * stream has had entries after it that were trimmed, or ends before it.
+ * Gives {is_whole, the end of the stream, entries}. A cursor is not in the stream any more if
+ * entries after it were trimmed, or if the stream ends before it.
  */
 static struct store_script read_script = {
     .text = "local after, most = ARGV[1], tonumber(ARGV[2])\n"
@@ -312,7 +312,7 @@ static struct store_script read_script = {
             "end\n"
             "return {1, ends, flat}"};
 
-/* Takes three words for each entry. */
+/* Reads entries of three strings each. */
 static bool take_entries(const struct store_call *call, struct str *reply, int64_t words,
                          struct store_cursor *cursor, struct vec *entries)
 {

@@ -1,4 +1,4 @@
-/* Connections to servers of a store: commands are pipelined, replies come in the order of the
+/* Connections to the servers of a store: commands are pipelined, replies come in the order of the
  * commands. */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,16 +10,16 @@
 #include "upstream/connection.h"
 
 enum {
-    READS_MAX = 16,       /* of a connection in one turn of the loop */
+    READS_MAX = 16,       /* on a connection in one turn of the loop */
     INPUT_FIRST = 4096,   /* bytes */
-    STALL_LEAST_MS = 200, /* a stalled connection is kept for so long, or for ten timeouts */
-    RETRY_FIRST_MS = 100, /* after the first failure; doubled with each that follows */
+    STALL_LEAST_MS = 200, /* a stalled connection is kept for this time, or ten timeouts */
+    RETRY_FIRST_MS = 100, /* after the first failure; doubled with each further one */
     RETRY_MOST_MS = 5000,
 };
 
 /* ---- requests ---- */
 
-/* The caller is woken with the result; without one, the request goes. */
+/* Wakes the caller with the result; a request without a caller is freed. */
 static void request_finish(struct store_request *request, enum store_result result,
                            struct str reply)
 {
@@ -59,7 +59,7 @@ static void link_close(struct store_link *link)
     requests_fail(&link->sent);
 }
 
-/* The next attempt is made after a while; the requests that wait for one fail. */
+/* Schedules the next attempt, and fails the requests that wait for a connection. */
 static void node_failed(struct store_node *node)
 {
     uint64_t pause_ms = RETRY_FIRST_MS;
@@ -85,7 +85,7 @@ bool store_node_is_up(const struct store_node *node)
     return false;
 }
 
-/* What the server did ends the connection. One that is starting is ended by its fiber. */
+/* Ends the connection because of an error of the server. If it is starting, its fiber ends it. */
 static void link_fail(struct store_link *link, const char *what)
 {
     struct store_node *node = link->node;
@@ -103,7 +103,7 @@ static void link_fail(struct store_link *link, const char *what)
     }
 }
 
-/* A whole reply came. Gives what is wrong with it, or NULL. */
+/* Handles a complete reply. Gives what is wrong with it, or NULL. */
 static const char *link_reply(struct store_link *link, struct str reply)
 {
     struct str rest = reply;
@@ -132,7 +132,7 @@ static const char *link_reply(struct store_link *link, struct str reply)
     return NULL;
 }
 
-/* Takes the replies that are complete. Gives what is wrong, or NULL. */
+/* Handles all complete replies. Gives what is wrong, or NULL. */
 static const char *link_take(struct store_link *link)
 {
     const struct store_settings *settings = link->node->store->settings;
@@ -162,7 +162,7 @@ static const char *link_take(struct store_link *link)
     }
 }
 
-/* Is there a reply that somebody waits for still? */
+/* Is there a reply that a caller waits for? */
 static bool link_is_awaited(const struct store_link *link)
 {
     list_each(item, &link->sent) {
@@ -173,7 +173,7 @@ static bool link_is_awaited(const struct store_link *link)
     return false;
 }
 
-/* The worker ends, and no reply is awaited: what is asked later gets another connection. */
+/* The worker is ending, and no reply is awaited: later requests get another connection. */
 static bool link_has_ended(const struct store_link *link)
 {
     return link->node->store->is_ending && link->state == LINK_UP && !link_is_awaited(link);
@@ -215,7 +215,7 @@ static void link_write(struct store_link *link, struct str bytes)
     conn_flush_later(link->conn);
 }
 
-/* False: it has too much to do. */
+/* False: the connection has too much to do. */
 static bool link_send(struct store_link *link, struct store_request *request)
 {
     if (link->conn == NULL || link->sent_count >= STORE_PENDING_MAX ||
@@ -233,7 +233,7 @@ static bool link_send(struct store_link *link, struct store_request *request)
     return true;
 }
 
-/* It gave no sign of life for too long. */
+/* Ends a connection that was stalled for too long. */
 static void link_check(struct store_link *link)
 {
     uint64_t most = link->node->store->settings->timeout_ms * 10;
@@ -247,7 +247,7 @@ static void link_check(struct store_link *link)
 
 /* ---- the start of a connection ---- */
 
-/* A command that is part of the start. MAY WAIT. NULL: a reply came. */
+/* Sends a command of the connection's start. MAY WAIT. NULL: a reply came. */
 static const char *link_ask(struct store_link *link, struct arena *arena, struct str bytes,
                             uint64_t deadline_ms, struct str *reply)
 {
@@ -273,7 +273,7 @@ static const char *link_ask(struct store_link *link, struct arena *arena, struct
     return wrong;
 }
 
-/* The role in the reply to HELLO: a map. */
+/* Reads the role from the reply to HELLO, which is a map. */
 static bool reply_is_of_primary(struct str reply)
 {
     int64_t count = resp_next_list(&reply);
@@ -293,7 +293,7 @@ static bool reply_is_of_primary(struct str reply)
     return false;
 }
 
-/* An error of the server, as the reason of a failure. */
+/* An error reply of the server, as the reason of a failure; NULL if it is none. */
 static const char *error_text(struct arena *arena, struct str reply)
 {
     struct resp_value value;
@@ -309,7 +309,7 @@ static const char *error_text(struct arena *arena, struct str reply)
         .data;
 }
 
-/* Says who we are. MAY WAIT. NULL, or why it does not go. */
+/* Sends HELLO and SELECT. MAY WAIT. NULL, or the reason of a failure. */
 static const char *link_greet(struct store_link *link, struct arena *arena, uint64_t deadline_ms)
 {
     const struct store_settings *settings = link->node->store->settings;
@@ -342,7 +342,7 @@ static const char *link_greet(struct store_link *link, struct arena *arena, uint
     return wrong == NULL ? error_text(arena, reply) : wrong;
 }
 
-/* Whom its certificate must be for: the server as it was written, or the address that a cluster or
+/* The host that its certificate must match: the server as written, or the address that a cluster or
  * sentinel gave. */
 static struct str node_host(const struct store_node *node, char text[ADDR_TEXT_MAX])
 {
@@ -350,7 +350,7 @@ static struct str node_host(const struct store_node *node, char text[ADDR_TEXT_M
                                : (struct str){text, addr_format(&node->addr, false, text)};
 }
 
-/* MAY WAIT. NULL: it is up, or why not. */
+/* MAY WAIT. NULL: it is up; else the reason of the failure. */
 static const char *link_connect(struct store_link *link, struct arena *arena)
 {
     static const struct log silent = {.sinks = NULL};
@@ -441,7 +441,7 @@ static void link_run_start(void *arg)
         link_close(link);
         link->state = LINK_DOWN;
         if (fiber_is_cancelled()) {
-            requests_fail(&node->waiting); /* the server did nothing wrong */
+            requests_fail(&node->waiting); /* it is not the server's fault */
         } else {
             if (!store_node_is_up(node)) {
                 store_is_gone(node->store, node, wrong);
@@ -514,8 +514,8 @@ void store_node_retire(struct store_node *node)
     requests_fail(&node->waiting);
 }
 
-/* The connection for the next command, or NULL; *is_starting: there will be one. A spare is made
- * while the first is stalled. */
+/* The connection for the next command, or NULL; *is_starting: one is being made. A spare one is
+ * made while the first is stalled. */
 static struct store_link *node_link(struct store_node *node, bool *is_starting)
 {
     struct store_link *free_link = NULL;
@@ -549,8 +549,8 @@ bool store_node_connect(struct store_node *node)
 }
 
 /*
- * The request was not answered in time, or its caller has left, which says nothing about the
- * server. The connection keeps it, to know which reply is its own.
+ * The request timed out, or its caller was cancelled, which says nothing about the server. The
+ * connection keeps the request, so that its reply is not taken for that of another one.
  */
 static void request_abandon(struct store_request *request, bool has_timed_out)
 {

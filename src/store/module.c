@@ -15,13 +15,13 @@ enum {
     PASSWORD_MAX = 4096, /* bytes of the file */
     ZONE_SIZE = 8 * 4096,
     DATABASE_MAX = 65535,
-    REPLY_MAX = 1 << 20, /* of a store without a block */
+    REPLY_MAX = 1 << 20, /* for a store without a block */
 };
 
 static struct settings_key store_key;
 static const char zone_tag;
 
-/* ---- stores of a reading ---- */
+/* ---- the stores of a reading ---- */
 
 static struct store **stores_of(struct conf *conf)
 {
@@ -58,7 +58,7 @@ uint64_t store_reply_max(const struct store *store)
     return store->settings->reply_max;
 }
 
-/* The store of this name, made at its first mention. */
+/* The store with this name, created when it is first named. */
 static struct store *store_find_or_make(struct conf *conf, const struct conf_node *node,
                                         struct str name)
 {
@@ -141,7 +141,7 @@ static void clear_password(void *arg)
     explicit_bzero((char *) (uintptr_t) text->data, text->len);
 }
 
-/* The first line of the file. */
+/* Reads the first line of the file. */
 static bool password_file_apply(struct conf_scope *scope, const struct directive *row,
                                 struct conf_node *node, void *settings)
 {
@@ -188,7 +188,7 @@ static bool server_finish(struct conf *conf, const struct store_settings *own,
     return true;
 }
 
-/* The memory of what is counted, which outlives a reload. */
+/* Creates the memory of the counters, which is kept over a reload. */
 static bool store_declare(struct conf *conf, struct conf_node *node, struct store *store)
 {
     store->is_declared = true;
@@ -245,7 +245,7 @@ struct store *store_of_server(struct conf *conf, struct conf_node *node,
                : NULL;
 }
 
-/* The name is known before any zone wants it. */
+/* Registers the name, which zones in later lines may use. */
 static bool store_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
 {
@@ -330,7 +330,7 @@ static void stores_quit(struct generation *generation)
     }
 }
 
-/* The worker does not wait for replies: fibers that do get to end. */
+/* The worker does not wait for replies: the fibers that wait for them return. */
 static void stores_abort(struct generation *generation)
 {
     stores_quit(generation);

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define BYTES_PER_HEAD 512 /* of the zone, for one head of the hash */
+#define BYTES_PER_HEAD 512 /* bytes of the zone for each head of the hash */
 
 struct owed_item {
-    struct owed_item *next; /* of the same head */
+    struct owed_item *next; /* with the same hash head */
     struct owed_item *newer, *older;
     uint64_t number;        /* of its last note */
     uint64_t busy_until_ms; /* a worker is sending it until then; 0: none is */
@@ -54,8 +54,8 @@ static bool owed_is_own(void *arg, const void *piece)
     return piece == owed || (const void *) owed->heads == piece;
 }
 
-/* What a process that died inside has left may be torn: the names are forgotten, and all that the
- * store lacks is sent. */
+/* If a process died while it held the lock, the lists may be inconsistent: the names are dropped,
+ * and everything that the store lacks is sent. */
 static void owed_lock(struct owed *owed)
 {
     if (!shm_lock_take(&owed->lock)) {
@@ -70,7 +70,7 @@ static void owed_lock(struct owed *owed)
     log_alert(log_main, 0, "a process died inside a zone that nodes share; it was repaired");
 }
 
-/* ---- under the lock ---- */
+/* ---- with the lock held ---- */
 
 static struct owed_item **owed_place_of(struct owed *owed, struct str name)
 {
@@ -129,7 +129,7 @@ void owed_note(struct owed *owed, struct str name)
 
 void owed_note_clear(struct owed *owed)
 {
-    /* Some names under one lock, so that nobody waits long. */
+    /* Only some names at a time, so that the lock is not held for long. */
     for (bool is_empty = false; !is_empty;) {
         owed_lock(owed);
         for (unsigned i = 0; i < 256 && owed->oldest != NULL; i++) {
@@ -162,7 +162,7 @@ void owed_take(struct owed *owed, size_t most, uint64_t busy_until_ms, struct ar
             continue;
         }
         if (item->busy_until_ms != 0) {
-            atomic_fetch_add(&owed->failures, 1); /* the process that sent it died */
+            atomic_fetch_add(&owed->failures, 1); /* the process that was sending it has died */
         }
         item->busy_until_ms = busy_until_ms;
         struct owed_name *name = vec_add(names, arena, struct owed_name);
@@ -200,7 +200,7 @@ void owed_back(struct owed *owed, const struct vec *names)
     shm_lock_release(&owed->lock);
 }
 
-/* ---- signs and places ---- */
+/* ---- flags and positions ---- */
 
 bool owed_take_sign(struct owed *owed, bool *sign)
 {

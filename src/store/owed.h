@@ -1,4 +1,4 @@
-/* The names of items that this node changed and the store does not have yet, in shared memory:
+/* The names of items that this node has changed and the store does not have yet, in shared memory:
  * first in, first out. */
 #ifndef STORE_OWED_H
 #define STORE_OWED_H
@@ -10,29 +10,31 @@
 
 struct owed_item;
 
-/* The root of a table's zone: what all workers know. */
+/* The root of a table's zone, shared by all workers. */
 struct owed {
-    struct shm_lock lock; /* of what follows, but the counters */
+    struct shm_lock lock; /* protects everything below, except the counters */
     struct slab *slab;
     struct owed_item *oldest, *newest;
     struct owed_item **heads;
     uint32_t heads_mask;
     bool is_clear; /* all items were dropped, and the store does not know */
-    bool is_lossy; /* names were lost: all that this node has and the store lacks has to be sent */
-    bool is_stale; /* an item may be older than the store's: all have to be read again */
-    uint64_t secret[2]; /* of the hash */
+    bool is_lossy; /* names were lost: everything that this node has and the store lacks must be
+                      sent */
+    bool is_stale; /* an item may be older than the store's: all must be read again */
+    uint64_t secret[2]; /* for the hash */
     uint64_t number;    /* of the last note */
     /*
-     * A command that failed may still reach the store, after one that was sent later. So each has
-     * the number of failures before it, and the store refuses those of this node that have less
-     * than one that it has carried out.
+     * A command that failed may still reach the store, after one that was sent later. So each
+     * command has the number of failures before it, and the store refuses a command of this node
+     * with a lower number than that of an earlier one.
      */
-    uint64_t node; /* this one; random */
+    uint64_t node; /* this node; random */
     _Atomic uint64_t failures;
     /* How far this node has read. */
     char epoch[40]; /* of the store's items; empty: not known */
     struct store_cursor cursor;
-    struct store_cursor seen; /* the newest state of the store that this node has taken items of */
+    struct store_cursor
+        seen; /* the newest state of the store from which this node has taken items */
     _Atomic uint64_t count;
     _Atomic uint64_t counts[STORE_TABLE_COUNTERS];
 };
@@ -43,42 +45,42 @@ struct owed_name {
     uint64_t number; /* of its note */
 };
 
-/* The root of the zone, or a new one. NULL: no room. */
+/* The root of the zone, or a new one. NULL: the zone is too small. */
 struct owed *owed_of(struct zone *zone);
 
 void owed_note(struct owed *owed, struct str name);
-/* Forgets all names, and notes that all items were dropped. */
+/* Drops all names, and notes that all items were dropped. */
 void owed_note_clear(struct owed *owed);
 bool owed_has(struct owed *owed, struct str name);
 /*
- * Takes up to `most` names that nobody else has taken, as struct owed_name in the arena. They stay
- * noted, and others may take them again after busy_until_ms (clock_now.now_ms time).
+ * Takes up to `most` names that no other worker has taken, as struct owed_name in the arena. They
+ * stay noted, and other workers may take them again after busy_until_ms (clock_now.now_ms time).
  */
 void owed_take(struct owed *owed, size_t most, uint64_t busy_until_ms, struct arena *arena,
                struct vec *names);
-/* The store has them; those that were noted again meanwhile stay. */
+/* The store has these items; names that were noted again meanwhile stay. */
 void owed_done(struct owed *owed, const struct vec *names);
-/* The store does not. */
+/* The store does not have them. */
 void owed_back(struct owed *owed, const struct vec *names);
 
-/* Gives the value of a sign, and resets it. */
+/* Gives the value of a flag (is_lossy, is_stale), and resets it. */
 bool owed_take_sign(struct owed *owed, bool *sign);
 void owed_set_sign(struct owed *owed, bool *sign);
 
-/* Is the first place of a stream after the second? */
+/* Is the first position of a stream after the second? */
 bool owed_is_after(const struct store_cursor *one, const struct store_cursor *other);
 /*
- * A reply shows items as they were at a place of the stream; workers take such replies at the same
- * time. False: this node has taken items of a newer state, so that one of this reply may be older
- * than what it has. Otherwise this state is the newest.
+ * A reply shows items at a position of the stream; several workers may process replies at the same
+ * time. False: this node has taken items of a newer state, so that an item of this reply may be
+ * older than its own. Otherwise this state becomes the newest.
  */
 bool owed_see(struct owed *owed, const struct store_cursor *place);
-/* The stream ends here: its store lost what came after, or it is another one. */
+/* The stream ends here: the store has lost later entries, or it is another store. */
 void owed_see_end(struct owed *owed, const struct store_cursor *place);
-/* What this node has read does not count: all items have to be read. */
+/* Forgets what this node has read: all items must be read. */
 void owed_forget_place(struct owed *owed);
 
-/* How far this node has read; both empty at first. */
+/* How far this node has read; both are empty at first. */
 struct owed_place {
     char epoch[40];
     struct store_cursor cursor;

@@ -1,4 +1,4 @@
-/* What the files of this package share. */
+/* Shared by the files of this package. */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
 
@@ -13,13 +13,13 @@
 #include "upstream/client_tls.h"
 
 enum {
-    STORE_NODES_MAX = 160, /* servers that are known at one time */
-    STORE_NODES_LEARNED =
-        128, /* of these, such as others named: the configuration's have the rest */
-    STORE_PENDING_MAX = 4096,   /* commands of a connection that wait for their replies */
-    STORE_UNSENT_MAX = 4 << 20, /* bytes that the server has not taken */
+    STORE_NODES_MAX = 160,     /* most servers at one time */
+    STORE_NODES_LEARNED = 128, /* of these, servers that others have named; the remainder is for the
+                                  configuration's */
+    STORE_PENDING_MAX = 4096,  /* commands of a connection that may wait for their replies */
+    STORE_UNSENT_MAX = 4 << 20, /* bytes that may wait to be sent */
     STORE_SLOTS = 16384,        /* of a cluster */
-    STORE_LINKS = 2,            /* connections to a server: one, and a spare when that is stalled */
+    STORE_LINKS = 2,            /* connections to a server: one, and a spare if that is stalled */
 };
 
 enum store_mode { STORE_STANDALONE, STORE_SENTINEL, STORE_CLUSTER };
@@ -27,17 +27,17 @@ enum store_mode { STORE_STANDALONE, STORE_SENTINEL, STORE_CLUSTER };
 /* A `server`. */
 struct store_server {
     const struct conf_node *node;
-    struct str host;  /* as written, without a port */
-    struct vec addrs; /* struct addr; of a name with `resolve`: empty */
+    struct str host;  /* as written, without the port */
+    struct vec addrs; /* struct addr; empty for a name with `resolve` */
     uint16_t port;
     bool is_resolved; /* `resolve` */
 };
 
-/* What the block says. */
+/* The settings of the block. */
 struct store_settings {
     struct vec servers; /* struct store_server */
     unsigned mode;      /* enum store_mode */
-    struct str primary; /* of sentinels: the name of the primary that they watch */
+    struct str primary; /* for sentinels: the name of the primary that they watch */
     struct str user;
     struct str password;
     int64_t database;
@@ -53,7 +53,7 @@ struct store_settings {
 
 enum link_state {
     LINK_DOWN,
-    LINK_STARTING, /* a fiber connects, and says who we are */
+    LINK_STARTING, /* a fiber connects and sends HELLO */
     LINK_UP
 };
 
@@ -61,50 +61,52 @@ enum link_state {
 struct store_link {
     struct store_node *node;
     enum link_state state;
-    struct conn *conn; /* from the handshake on */
+    struct conn *conn; /* set before the first command */
     struct list sent;  /* struct store_request, oldest first */
     unsigned sent_count;
-    struct resp_scan scan; /* of the reply that comes */
-    uint64_t stalled_ms;   /* since when a command has waited in vain, and nothing came; 0 = not */
-    const char *wrong;     /* what ended it while it was starting; NULL = nothing */
-    struct fiber *starter; /* while it is starting */
+    struct resp_scan scan; /* scan of the next reply */
+    uint64_t stalled_ms; /* since when a command has timed out and no reply has come; 0 = it is not
+                            stalled */
+    const char *wrong;   /* why it ended while it was starting; NULL = it did not */
+    struct fiber *starter; /* runs while it is starting */
 };
 
-/* A server, as this worker knows it. */
+/* A server, in this worker. */
 struct store_node {
     struct store *store;
     struct addr addr;
     char name[ADDR_TEXT_MAX];
     size_t name_length;
-    struct str host; /* of the server as written; empty: the address was learned */
+    struct str host; /* as written in `server`; empty: the address was learned */
     bool is_sentinel;
-    bool is_wanted; /* of a cluster: it is in the map of slots */
+    bool is_wanted; /* in a cluster: it is in the map of slots */
     struct store_link links[STORE_LINKS];
-    struct list waiting; /* struct store_request, until a connection is up */
-    uint64_t retry_ms;   /* not before */
-    unsigned failures;   /* in a row */
-    unsigned users;      /* commands whose callers have not gone on: they hold it */
+    struct list waiting; /* struct store_request, which wait for a connection */
+    uint64_t retry_ms;   /* no new connection before this time */
+    unsigned failures;   /* in succession */
+    unsigned users;      /* commands whose callers have not returned: the node must not be freed */
 };
 
-/* A command on its way. Owned by its caller while he waits, else by the connection. */
+/* A command that was sent, or waits to be sent. Owned by its caller while it waits, later by the
+   connection. */
 struct store_request {
-    struct list node;        /* of the connection, or of those that wait for one */
-    struct store_link *link; /* that it was sent on; NULL: it waits for one */
-    struct store_node *to;   /* of a caller who waits */
+    struct list node; /* in the list of the connection, or of the requests that wait for one */
+    struct store_link *link; /* the connection that it was sent on; NULL: not sent yet */
+    struct store_node *to;   /* for a caller that waits */
     struct str bytes;        /* of the caller */
     struct arena *arena;     /* of the caller, for the reply */
     struct wait_point done;
     enum store_result result;
     struct str reply;
-    unsigned skipped; /* replies that come before its own: to ASKING */
+    unsigned skipped; /* replies before its own: that of ASKING */
     bool is_done;
-    bool is_abandoned; /* the caller has gone */
+    bool is_abandoned; /* the caller does not wait any more */
 };
 
 struct store {
     struct store *next;
     struct str name;
-    const struct conf_node *node; /* first mention: the block, or who wants it */
+    const struct conf_node *node; /* where it was first named: the block, or a zone */
     bool is_declared;
     bool has_no_block; /* store_of_server */
     struct store_settings *settings;
@@ -113,17 +115,17 @@ struct store {
 
     /* In a worker. */
     bool is_running;
-    struct fiber *watcher;  /* keeps the map of servers */
-    struct wait_point wake; /* the watcher is to look now */
-    bool is_ending; /* the worker ends: requests under way are served, each connection ends when
-                       nothing is awaited on it */
+    struct fiber *watcher;  /* updates the map of servers */
+    struct wait_point wake; /* wakes the watcher */
+    bool is_ending; /* the worker is ending: requests in progress are completed, each connection
+                       ends when no reply is awaited */
     bool is_closed; /* nothing is sent any more */
     struct store_node *nodes[STORE_NODES_MAX];
     unsigned node_count;
-    struct store_node *primary; /* standalone and sentinel: where commands go */
-    unsigned server;            /* number of the server that is asked next */
-    uint8_t *slots;             /* of a cluster: 1 + number in nodes, 0 = not known */
-    uint64_t error_logged_ms;   /* when an error of the store was logged last; 0 = never */
+    struct store_node *primary; /* standalone and sentinel: the server that gets commands */
+    unsigned server;            /* number of the server that is tried next */
+    uint8_t *slots;             /* in a cluster: 1 + index in nodes, 0 = not known */
+    uint64_t error_logged_ms;   /* when an error of the store was last logged; 0 = never */
 };
 
 /* ---- link.c ---- */
@@ -140,29 +142,29 @@ static inline void store_count_bytes(const struct store *store, enum store_count
 
 struct store_node *store_node_new(struct store *store, const struct addr *addr, struct str host,
                                   bool is_sentinel);
-/* Ends its connections; its requests fail. */
+/* Ends its connections and fails its requests. */
 void store_node_close(struct store_node *node);
-/* The same when the commands that were sent have their replies. */
+/* The same, after the commands that were sent have their replies. */
 void store_node_retire(struct store_node *node);
-/* Sees to it that a connection is there, or is being made. False: not now. */
+/* Starts a connection if there is none. False: not possible now. */
 bool store_node_connect(struct store_node *node);
 bool store_node_is_up(const struct store_node *node);
 /*
- * Sends a command, whose reply will be in the arena; NULL: not now. The bytes and the arena live
- * until store_node_reply has returned, which has to be called.
+ * Sends a command, whose reply will be in the arena; NULL: not possible now. The bytes and the
+ * arena must live until store_node_reply has returned, which must be called.
  */
 struct store_request *store_node_send(struct store_node *node, struct str bytes, bool is_asking,
                                       struct arena *arena);
-/* Waits for its reply: STORE_OK, and *reply is in the arena, maybe an error. The request is freed,
- * or the connection's. MAY WAIT. */
+/* Waits for the reply. STORE_OK: *reply is in the arena, and may be an error. The request is freed,
+ * or belongs to the connection then. MAY WAIT. */
 enum store_result store_node_reply(struct store_request *request, uint64_t deadline_ms,
                                    struct str *reply);
 
 /* ---- table.c ---- */
 
-/* When the configuration was read. False after conf_error. */
+/* After the configuration was read. False after conf_error. */
 bool store_tables_check(struct conf *conf);
-/* In each worker; exchanges: in this one, for all. */
+/* In each worker; exchanges: this one exchanges for all. */
 void store_tables_start(struct conf *conf, bool exchanges);
 void store_tables_end(struct conf *conf);
 
@@ -170,33 +172,33 @@ void store_tables_end(struct conf *conf);
 
 /* A command of several that are sent together. */
 struct store_asked {
-    struct str key; /* that it is about */
+    struct str key; /* its key */
     struct store_words words;
-    struct str bytes;              /* as it is sent */
-    struct store_node *node;       /* that it was sent to; NULL: there is none */
-    struct store_request *request; /* until its reply was taken */
+    struct str bytes;              /* the command */
+    struct store_node *node;       /* the server that got it; NULL: none */
+    struct store_request *request; /* until its reply was read */
     enum store_result result;
     struct str reply;
 };
 
 bool store_route_start(struct store *store);
 void store_route_end(struct store *store);
-/* Ends all connections; the requests that wait fail. */
+/* Ends all connections; requests that wait fail. */
 void store_route_close(struct store *store);
-/* When no fiber is left. */
+/* To be called when there is no fiber left. */
 void store_route_free(struct store *store);
-/* Where the commands about a key go; NULL: not known. */
+/* The server for commands with a key; NULL: not known. */
 struct store_node *store_route(struct store *store, struct str key);
-/* The map of servers is not right any more. */
+/* The map of servers is outdated: update it. */
 void store_route_is_old(struct store *store);
-/* Sends a command about a key to its server, follows redirections, and gives the reply. MAY WAIT.
- */
+/* Sends a command with a key to its server, follows redirections, and gives the reply. MAY WAIT. */
 enum store_result store_ask(const struct store_call *call, struct str key, const struct str *words,
                             size_t count, struct str *reply);
-/* Sends commands together, and gives their replies: as store_ask, in the time of one. MAY WAIT. */
+/* Sends commands together and gives their replies, as store_ask, but in the time of one. MAY
+   WAIT. */
 void store_ask_all(const struct store_call *call, struct store_asked *asked, size_t count);
 unsigned store_slot_of(struct str key);
-/* What happened to the store, logged once. */
+/* Log that the store is gone, or back; only once each. */
 void store_is_gone(struct store *store, const struct store_node *node, const char *what);
 void store_is_back(struct store *store, const struct store_node *node);
 

@@ -1,4 +1,4 @@
-/* Redis' protocol, RESP2 and RESP3. */
+/* The protocol of Redis, RESP2 and RESP3. */
 #include "store/resp.h"
 
 #include "base/parse.h"
@@ -7,10 +7,11 @@
 struct head {
     char type;
     struct str text; /* after the type */
-    size_t size;     /* bytes of the line with its end */
+    size_t size;     /* bytes of the line, with its end */
 };
 
-/* Finds the line end, looking at no byte twice. False: more bytes are needed; or *is_bad. */
+/* Finds the end of the line; looks at each byte only once. False: more bytes are needed; or
+ *is_bad. */
 static bool find_line(struct str input, size_t *searched, struct head *head, bool *is_bad)
 {
     while (*searched < input.len) {
@@ -26,7 +27,7 @@ static bool find_line(struct str input, size_t *searched, struct head *head, boo
             return false;
         }
         if (at == 0 || input.data[at + 1] != '\n') {
-            *is_bad = true; /* no line of RESP has a CR of its own */
+            *is_bad = true; /* a line of RESP contains no other CR */
             return false;
         }
         *head = (struct head){*input.data, str_from(input.data + 1, cr), at + 2};
@@ -36,7 +37,7 @@ static bool find_line(struct str input, size_t *searched, struct head *head, boo
     return false;
 }
 
-/* The number of a string or an aggregate; *is_null where it is the -1 of RESP2. */
+/* The number in the head of a string or an aggregate; *is_null for the -1 of RESP2. */
 static bool head_count(const struct head *head, uint64_t *count, bool *is_null)
 {
     *is_null = str_is(head->text, "-1") && (head->type == '$' || head->type == '*');
@@ -54,7 +55,7 @@ static bool type_is_line(char type)
     return type != '\0' && strchr("+-:_#,(", type) != NULL;
 }
 
-/* How many values follow for each that an aggregate announces; 0: it is none. */
+/* The number of values for each element that an aggregate announces; 0: not an aggregate. */
 static unsigned values_each(char type)
 {
     switch (type) {
@@ -70,7 +71,7 @@ static unsigned values_each(char type)
     }
 }
 
-/* A head was read: what does it announce? */
+/* Updates the scan with the head of a value. */
 static bool scan_head(struct resp_scan *scan, const struct head *head, size_t size_max)
 {
     unsigned each = values_each(head->type);
@@ -78,7 +79,8 @@ static bool scan_head(struct resp_scan *scan, const struct head *head, size_t si
     bool is_null;
 
     scan->at += head->size;
-    scan->left -= head->type != '|'; /* attributes come before the value that they belong to */
+    scan->left -=
+        head->type != '|'; /* attributes come before their value, which is counted itself */
     if (type_is_line(head->type)) {
         return true;
     }
@@ -139,7 +141,7 @@ enum resp_result resp_scan(struct resp_scan *scan, struct str input, size_t size
 
 /* ---- values ---- */
 
-/* The value that a head begins, taken off *reply. */
+/* Takes the value that begins with a head off *reply. */
 static bool head_value(struct str *reply, const struct head *head, struct resp_value *value)
 {
     unsigned each = values_each(head->type);
@@ -193,7 +195,7 @@ static bool head_value(struct str *reply, const struct head *head, struct resp_v
 
 bool resp_next(struct str *reply, struct resp_value *value)
 {
-    uint64_t attributes = 0; /* values to skip before the one that is wanted */
+    uint64_t attributes = 0; /* values to skip before the next one */
 
     for (;;) {
         struct head head;

@@ -1,5 +1,5 @@
-/* Redis' protocol, RESP2 and RESP3: where a reply ends, its values, and commands. Pure functions.
- */
+/* The protocol of Redis, RESP2 and RESP3: the end of a reply, its values, and commands. Pure
+   functions. */
 #ifndef STORE_RESP_H
 #define STORE_RESP_H
 
@@ -9,32 +9,32 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-#define RESP_VALUES_MAX 1048576 /* values of one reply at most, nested ones included */
-#define RESP_LINE_MAX 65536     /* bytes of a line at most */
+#define RESP_VALUES_MAX 1048576 /* most values of one reply, including nested ones */
+#define RESP_LINE_MAX 65536     /* most bytes of a line */
 
 enum resp_result {
     RESP_MORE,  /* the reply is not complete */
-    RESP_WHOLE, /* it is complete */
-    RESP_BAD,   /* that is no reply, or a larger one than allowed */
+    RESP_WHOLE, /* complete */
+    RESP_BAD,   /* not a reply, or larger than allowed */
 };
 
 /*
- * How far a reply was scanned. All zero before its first byte. Each byte is looked at once, in
- * however many pieces the reply comes. Nesting needs no memory: only the number of values that are
- * still to come is kept.
+ * How far a reply was scanned. All zero before its first byte. Each byte is scanned once, however
+ * many pieces the reply comes in. Nesting needs no memory: only the number of missing values is
+ * kept.
  */
 struct resp_scan {
     size_t at;        /* bytes of the reply that were scanned */
-    size_t searched;  /* of the line that begins at `at`: bytes without a line end */
-    uint64_t left;    /* values still to come */
+    size_t searched;  /* bytes without a line end in the line that begins at `at` */
+    uint64_t left;    /* values that are missing */
     bool has_begun;   /* `left` is valid */
-    bool ends_string; /* `at` is after a string, whose line end is to be checked */
+    bool ends_string; /* `at` is after a string, whose line end must be checked */
 };
 
 /*
- * Continues with `input`, which begins with the reply and has all bytes that came so far.
- * RESP_WHOLE: the reply is the first scan->at bytes. size_max: bytes of a reply at most. Streamed
- * strings and aggregates, which Redis does not send, are RESP_BAD.
+ * Continues with `input`, which has all bytes of the reply so far. RESP_WHOLE: the reply is the
+ * first scan->at bytes. size_max: most bytes of a reply. Streamed strings and aggregates, which
+ * Redis does not send, are RESP_BAD.
  */
 enum resp_result resp_scan(struct resp_scan *scan, struct str input, size_t size_max);
 
@@ -44,31 +44,31 @@ enum resp_type {
     RESP_INTEGER, /* number */
     RESP_NULL,
     RESP_BOOLEAN, /* number: 0 or 1 */
-    RESP_LIST, /* number: values that follow and belong to it; of a map, its keys and values in turn
-                */
-    RESP_PUSH, /* the same; not the reply to a command */
+    RESP_LIST,    /* number: values that follow and belong to it; for a map, its keys and values
+                     alternate */
+    RESP_PUSH,    /* the same; not the reply to a command */
 };
 
 struct resp_value {
     enum resp_type type;
-    struct str text; /* in the reply */
+    struct str text; /* a slice of the reply */
     int64_t number;
 };
 
 /*
- * Takes the head of the next value off *reply, which resp_scan found to be whole; attributes are
- * skipped. False: there is none. The values of a list come after it.
+ * Takes the head of the next value off *reply, which must be complete (resp_scan); skips
+ * attributes. False: there is none. The values of a list come after it.
  */
 bool resp_next(struct str *reply, struct resp_value *value);
-/* Skips so many values with all that belongs to them. False: there are not so many. */
+/* Skips `count` values with all nested ones. False: there are fewer. */
 bool resp_skip(struct str *reply, uint64_t count);
-/* The next value, if it is a list; gives the number of its values, else -1. */
+/* Takes the next value, which must be a list; gives the number of its values, else -1. */
 int64_t resp_next_list(struct str *reply);
-/* The next value, if it is a string or an integer in decimal digits. */
+/* Takes the next value, which must be a string or an integer in decimal digits. */
 bool resp_next_string(struct str *reply, struct str *text);
 bool resp_next_integer(struct str *reply, int64_t *number);
 
-/* A command of these words, as bytes in the arena. */
+/* A command with these words, as bytes in the arena. */
 struct str resp_command(struct arena *arena, const struct str *words, size_t count);
 
 #endif

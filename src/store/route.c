@@ -1,5 +1,5 @@
-/* Which server a command goes to: the only one, the primary that sentinels name, or by the slot of
- * its key. */
+/* Selects the server for a command: the only one, the primary that sentinels name, or that of the
+ * key's slot. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -7,14 +7,14 @@
 #include "store/private.h"
 
 enum {
-    LOOK_EVERY_MS = 1000, /* whether the servers are what they were */
-    LOOK_AGAIN_MS = 50,   /* at least between two looks */
+    LOOK_EVERY_MS = 1000, /* how often the servers are checked */
+    LOOK_AGAIN_MS = 50,   /* least time between two checks */
     REDIRECTS_MAX = 3,    /* of one command */
-    LOG_EVERY_MS = 60000, /* errors of a store */
-    REASON_MAX = 200,     /* bytes of an error in the log */
+    LOG_EVERY_MS = 60000, /* how often errors of a store are logged */
+    REASON_MAX = 200,     /* bytes of an error that are logged */
 };
 
-/* ---- what the log says ---- */
+/* ---- log messages ---- */
 
 void store_is_gone(struct store *store, const struct store_node *node, const char *what)
 {
@@ -34,7 +34,7 @@ void store_is_back(struct store *store, const struct store_node *node)
     }
 }
 
-/* A command was refused: the first of a minute is logged. */
+/* Logs that a command was refused, at most once a minute. */
 static void log_refusal(struct store *store, const struct store_node *node, struct str text)
 {
     store_count(store, STORE_ERRORS);
@@ -48,7 +48,7 @@ static void log_refusal(struct store *store, const struct store_node *node, stru
 
 /* ---- servers ---- */
 
-/* Nobody uses it, and its place may be taken. */
+/* Is the node unused, so that its slot may be reused? */
 static bool node_is_idle(const struct store_node *node)
 {
     if (node->is_wanted || node->users != 0 || node == node->store->primary ||
@@ -63,7 +63,8 @@ static bool node_is_idle(const struct store_node *node)
     return true;
 }
 
-/* The number of the server of this address, which may be new; -1: there are too many. */
+/* The index of the server with this address, which is added if necessary; -1: there are too
+   many. */
 static int node_of(struct store *store, const struct addr *addr, struct str host, bool is_sentinel)
 {
     unsigned at = store->node_count;
@@ -95,7 +96,8 @@ static int node_of(struct store *store, const struct addr *addr, struct str host
     return (int) at;
 }
 
-/* "10.0.0.5:6379" or "2001:db8::1:6379", as servers write it; without an address that of `from`. */
+/* Parses "10.0.0.5:6379" or "2001:db8::1:6379", as servers write it; without an address, that of
+   `from` is used. */
 static bool parse_place(struct str text, const struct store_node *from, struct addr *addr)
 {
     const char *colon = str_find_last_char(text, ':');
@@ -144,7 +146,7 @@ static void server_addrs(struct store *store, const struct store_server *server,
     }
 }
 
-/* All of the configuration, as servers of this worker: numbers in `nodes`, at most `most`. MAY
+/* Adds all servers of the configuration to this worker's: indexes in `nodes`, at most `most`. MAY
  * WAIT. */
 static unsigned configured_nodes(struct store *store, struct arena *arena, bool is_sentinel,
                                  int *numbers, unsigned most)
@@ -165,9 +167,9 @@ static unsigned configured_nodes(struct store *store, struct arena *arena, bool 
     return count;
 }
 
-/* ---- looking for the servers ---- */
+/* ---- finding the servers ---- */
 
-/* Commands go to this server from now on. */
+/* From now on commands go to this server. */
 static void use_primary(struct store *store, struct store_node *node)
 {
     struct store_node *former = store->primary;
@@ -179,7 +181,7 @@ static void use_primary(struct store *store, struct store_node *node)
     store_node_connect(node);
 }
 
-/* Servers are tried in turn, from the one that worked last. MAY WAIT. */
+/* Tries servers in turn, starting with the last one that worked. MAY WAIT. */
 static void look_standalone(struct store *store, struct arena *arena)
 {
     int numbers[STORE_NODES_MAX / 4];
@@ -196,7 +198,8 @@ static void look_standalone(struct store *store, struct arena *arena)
     use_primary(store, node);
 }
 
-/* Asks one server, with the time of a connection. MAY WAIT. False: no proper reply. */
+/* Sends a command to one server; the timeout is that of connecting. MAY WAIT. False: no valid
+   reply. */
 static bool ask_about_servers(struct store_node *node, struct arena *arena, const struct str *words,
                               size_t count, struct str *reply)
 {
@@ -209,7 +212,7 @@ static bool ask_about_servers(struct store_node *node, struct arena *arena, cons
                STORE_OK;
 }
 
-/* The first sentinel that knows names the primary. MAY WAIT. */
+/* The first sentinel that replies names the primary. MAY WAIT. */
 static void look_sentinel(struct store *store, struct arena *arena)
 {
     const struct str words[] = {STR("SENTINEL"), STR("GET-MASTER-ADDR-BY-NAME"),
@@ -238,8 +241,8 @@ static void look_sentinel(struct store *store, struct arena *arena)
     }
 }
 
-/* One range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas. from:
- * whom a server without a name is. */
+/* Reads one range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas.
+ * from: the address of a server without a name. */
 static bool take_range(struct store *store, const struct addr *from, struct str *reply,
                        int64_t count, uint8_t *slots)
 {
@@ -275,7 +278,7 @@ static bool take_slots(struct store *store, const struct store_node *from, struc
 {
     uint8_t *slots = arena_zalloc(arena, STORE_SLOTS);
     int64_t ranges = resp_next_list(&reply);
-    const struct addr own = from->addr; /* many others may take its place */
+    const struct addr own = from->addr; /* a copy, since the node may be replaced by others */
 
     if (ranges <= 0) {
         return false;
@@ -295,7 +298,7 @@ static bool take_slots(struct store *store, const struct store_node *from, struc
     return true;
 }
 
-/* Servers that are up are asked first. MAY WAIT. */
+/* Asks servers that are up first. MAY WAIT. */
 static void look_cluster(struct store *store, struct arena *arena)
 {
     const struct str words[] = {STR("CLUSTER"), STR("SLOTS")};
@@ -386,7 +389,7 @@ void store_route_free(struct store *store)
 
 /* ---- commands ---- */
 
-/* CRC-16 with the polynomial 0x1021, as the specification of Redis' cluster has it. */
+/* CRC-16 with the polynomial 0x1021, as in the specification of Redis Cluster. */
 static unsigned crc16_of(struct str s)
 {
     unsigned crc = 0;
@@ -400,7 +403,7 @@ static unsigned crc16_of(struct str s)
     return crc;
 }
 
-/* Of a key with {…}, what is in the first braces counts, unless that is empty. */
+/* If the key contains {…}, the part in the first braces is used, unless that is empty. */
 unsigned store_slot_of(struct str key)
 {
     const char *open = str_find_char(key, '{');
@@ -424,7 +427,7 @@ struct store_node *store_route(struct store *store, struct str key)
     return number == 0 ? NULL : store->nodes[number - 1];
 }
 
-/* What an error says about where the command has to go. */
+/* How an error redirects the command. */
 enum error_kind { ERROR_OTHER, ERROR_MOVED, ERROR_ASK, ERROR_NOT_HERE };
 
 static enum error_kind error_kind_of(struct str text)
@@ -447,7 +450,7 @@ static enum error_kind error_kind_of(struct str text)
     return ERROR_OTHER;
 }
 
-/* "MOVED 3999 10.0.0.5:6381": the server, or NULL. A move is noted. */
+/* "MOVED 3999 10.0.0.5:6381": gives the server, or NULL. Updates the map if is_move. */
 static struct store_node *redirected(struct store *store, const struct store_node *from,
                                      struct str text, bool is_move)
 {
@@ -492,7 +495,7 @@ static bool store_is_usable(const struct store *store)
 }
 
 /*
- * The reply to a command that was sent to this server (request NULL: that failed), after
+ * The reply to a command that was sent to this server (request NULL: sending failed), after
  * redirections. node NULL: there is no server.
  */
 static enum store_result follow(const struct store_call *call, struct store_node *node,
@@ -524,7 +527,7 @@ static enum store_result follow(const struct store_call *call, struct store_node
             kind == ERROR_NOT_HERE) {
             log_refusal(store, node, value.text);
             if (kind == ERROR_NOT_HERE) {
-                store_node_close(node); /* who else is there is found when it connects again */
+                store_node_close(node); /* the new primary is found when it connects again */
                 store_route_is_old(store);
             }
             return STORE_REFUSED;

@@ -1,4 +1,4 @@
-/* Tables that several nodes have in common. docs/scaling-out.md describes keys and values. */
+/* Tables that several nodes share. docs/scaling-out.md describes keys and values. */
 #include "store/table.h"
 
 #include <stdio.h>
@@ -10,15 +10,15 @@
 
 enum {
     EXCHANGE_MS = 500,  /* for a reply for which no request waits */
-    INTERVAL_MS = 20,   /* between two exchanges, where `sync_interval` is not written */
+    INTERVAL_MS = 20,   /* between two exchanges, without `sync_interval` */
     SHAPE = 1,          /* version of the values */
-    RENEW_MS = 3600000, /* between two times that a node extends the life of its keys */
+    RENEW_MS = 3600000, /* how often a node extends the TTL of its keys */
     LOG_EVERY_MS = 60000,
 };
 
 static const char memory_tag;
 
-/* ---- tables of a reading ---- */
+/* ---- the tables of a reading ---- */
 
 static struct store_table **tables_of(struct conf *conf)
 {
@@ -184,12 +184,12 @@ static void exchange_run(void *arg)
 
     table->fiber = fiber_self();
     table->renewed_ms = clock_now.now_ms;
-    uint64_t pause_ms = 1; /* all modules have started then */
+    uint64_t pause_ms = 1; /* after all modules have started */
     while (fiber_sleep(clock_now.now_ms + pause_ms) != WAIT_CANCELLED) {
         pause_ms = table->interval_ms;
-        fiber_shield_begin(); /* a reload does not interrupt what has been sent */
-        /* Changes that come before a name was sent are read first, so that a page of them does not
-         * show older values. */
+        fiber_shield_begin(); /* a reload does not interrupt an exchange */
+        /* Changes that were made before a name is sent are read first, so that they do not
+         * overwrite it with older values later. */
         bool is_read = table->owed->is_clear || table_read(table) == STORE_OK;
         if (table->kind->exchanged != NULL) {
             table->kind->exchanged(table->owner, table, is_read);
@@ -236,7 +236,7 @@ void store_table_reread(struct store_table *table)
     owed_set_sign(table->owed, &table->owed->is_stale);
 }
 
-/* Are any of these not in the store yet? */
+/* Does the store lack any of these items? */
 static bool table_owes(const struct store_table *table, const struct vec *names)
 {
     if (names != NULL) {
@@ -306,7 +306,7 @@ void store_table_release(struct store_table *table, struct str name)
     arena_free(&arena);
 }
 
-/* The same in all processes of this node, as long as its zone lives. */
+/* The name of this node: the same in all its processes, as long as its zone exists. */
 static struct str node_text(const struct store_table *table, struct arena *arena)
 {
     return arena_printf(arena, "node-%016llx", (unsigned long long) table->owed->node);

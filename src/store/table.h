@@ -1,12 +1,12 @@
 /*
- * A table that several nodes have in common: each node has all items in memory of its own, decides
- * by them, and never waits for the store to read one. What a node changes goes to the store, which
- * has the items in a hash; a stream names the items that changed, so that each node reads them from
- * its cursor on. A node that was away too long, or starts, reads all.
+ * A table that several nodes share: each node has all items in its own memory, decides by them, and
+ * never waits for the store to read one. Changes of a node are sent to the store, which has the
+ * items in a hash; a stream contains the names of changed items, so that each node reads them from
+ * its cursor on. A node that starts, or was away too long, reads all items.
  *
- * Of two changes of an item the one that reaches the store last counts, on all nodes. An item that
- * this node has changed and the store does not have yet is not overwritten by what others changed
- * before. docs/scaling-out.md has keys, values and bounds.
+ * Of two changes of an item, the one that reaches the store last is kept, on all nodes. If this
+ * node has changed an item and the store does not have it yet, the item is not overwritten by
+ * earlier changes of others. docs/scaling-out.md describes keys, values and limits.
  */
 #ifndef STORE_TABLE_H
 #define STORE_TABLE_H
@@ -21,99 +21,102 @@ struct store_table;
 struct store_item {
     struct str name; /* 1 to STORE_TABLE_NAME_MAX bytes */
     struct str value;
-    uint64_t ttl_ms; /* from now; 0: it stays */
+    uint64_t ttl_ms; /* from now; 0: it does not expire */
 };
 
-/* What a table is made of: functions over the memory of its owner, which all workers share. None
- * may wait unless it says so. */
+/* The functions of a table's owner, for its memory, which all workers share. None may wait unless
+ * noted. */
 struct store_table_kind {
-    const char *purpose; /* in the names of keys */
-    /* The item that this node has, in the arena; false: none. */
+    const char *purpose; /* part of the names of keys */
+    /* The item of this node, in the arena; false: it has none. */
     bool (*get)(void *owner, struct str name, struct arena *arena, struct store_item *item);
-    /* Another node made or changed it. False: there is no room. MAY WAIT. */
+    /* Another node created or changed the item. False: there is no memory for it. MAY WAIT. */
     bool (*put)(void *owner, const struct store_item *item);
-    /* Another node dropped it, or all nodes have. */
+    /* Another node removed the item, or all nodes did. */
     void (*drop)(void *owner, struct str name);
-    /* Some names (struct str) of those that this node has, in the arena; *cursor is 0 at first.
+    /* Lists some names (struct str) of this node's items, in the arena; *cursor is 0 at first.
      * False: these were the last. */
     bool (*list)(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names);
-    /* After each exchange, in the worker that does it for all; is_read: this node has what the
-     * store had. MAY WAIT. NULL: nothing. */
+    /* Called after each exchange, in the worker that exchanges for all; is_read: the store was read
+     * successfully. MAY WAIT. May be NULL. */
     void (*exchanged)(void *owner, struct store_table *table, bool is_read);
-    /* Items that this node has; NULL: they are not counted. */
+    /* Number of this node's items; NULL: they are not counted. */
     uint64_t (*count)(const void *owner);
-    bool starts_again; /* what the owner has is of one generation: each worker that exchanges reads
-                          all items first */
-    bool is_secret;    /* the store needs a password, by which values are encrypted */
+    bool starts_again; /* the owner's items belong to one generation: each worker that exchanges
+                          reads all items first */
+    bool is_secret;    /* the store needs a password, with which values are encrypted */
 };
 
 enum store_table_counter {
-    STORE_TABLE_SENT,       /* changes that the store took */
-    STORE_TABLE_RECEIVED,   /* changes of other nodes, or what a node reads when it starts */
-    STORE_TABLE_NO_ROOM,    /* of them: those that this node has no room for */
-    STORE_TABLE_UNREADABLE, /* of them: those that were encrypted with another password, or changed
-                             */
-    STORE_TABLE_TOO_LARGE,  /* changes that other nodes do not get: larger than a quarter of
+    STORE_TABLE_SENT,       /* changes that the store accepted */
+    STORE_TABLE_RECEIVED,   /* changes of other nodes, and items that a node reads at its start */
+    STORE_TABLE_NO_ROOM,    /* of these, those for which this node has no memory */
+    STORE_TABLE_UNREADABLE, /* of these, those that were encrypted with another password, or
+                               modified */
+    STORE_TABLE_TOO_LARGE,  /* changes that are not sent because they are larger than a quarter of
                                `reply_max` */
-    STORE_TABLE_FORGOTTEN,  /* changes that other nodes do not get: too many waited */
-    STORE_TABLE_READS,      /* times that all items were read */
+    STORE_TABLE_FORGOTTEN,  /* changes that are not sent because too many were waiting */
+    STORE_TABLE_READS,      /* number of times that all items were read */
     STORE_TABLE_COUNTERS
 };
 
-/* ---- when the configuration is read ---- */
+/* ---- while the configuration is read ---- */
 
-/* How a table is declared. */
+/* The declaration of a table. */
 struct store_table_wanted {
     const struct store_table_kind *kind;
     void *owner;
-    struct str name; /* of the zone; with the kind's purpose unique in the configuration */
-    size_t size;     /* bytes of memory for the names of items that the store does not have yet; at
-                        least 8 pages */
+    struct str
+        name;    /* of the zone; unique in the configuration, together with the kind's purpose */
+    size_t size; /* bytes of memory for the names of items that the store does not have yet; at
+                    least 8 pages */
     const struct store_sync_words *words;
-    uint64_t interval_ms; /* where the words have none; 0: 20 ms */
+    uint64_t interval_ms; /* if the parameters have none; 0: 20 ms */
 };
-/* NULL after conf_error. */
+/* Declares a table. NULL after conf_error. */
 struct store_table *store_table_new(struct conf *conf, struct conf_node *node,
                                     const struct store_table_wanted *wanted);
 
-/* All tables of a reading, from one to the next. */
+/* Iterate over all tables of a reading. */
 const struct store_table *store_table_first(struct conf *conf);
 const struct store_table *store_table_after(const struct store_table *table);
 struct str store_table_name(const struct store_table *table);
 const struct store *store_table_store(const struct store_table *table);
 uint64_t store_table_count(const struct store_table *table, enum store_table_counter counter);
-/* Changes that the store does not have yet. */
+/* Number of changes that the store does not have yet. */
 uint64_t store_table_waiting(const struct store_table *table);
-/* Items that this node has. False: they are not counted. */
+/* Number of this node's items. False: they are not counted. */
 bool store_table_total(const struct store_table *table, uint64_t *total);
 
 /* ---- in a worker ---- */
 
 /* This node: a random number, the same in all its processes. */
 uint64_t store_table_node(const struct store_table *table);
-/* This node made, changed or dropped the item: the store gets it with the next exchange, or by
- * store_table_flush. */
+/* To be called after this node has created, changed or removed the item: it is sent with the next
+ * exchange, or by store_table_flush. */
 void store_table_note(struct store_table *table, struct str name);
-/* This node dropped all items. */
+/* To be called after this node has removed all items. */
 void store_table_note_clear(struct store_table *table);
 /*
- * Sends what waits now, until the store has these items (struct str; NULL: none), which another
- * process may be sending. MAY WAIT, for the store's timeout at most; what the store has not taken
- * then, it gets later. So a change that was flushed outlives this node, unless the store was gone.
+ * Sends all waiting changes now, and waits until the store has these items (struct str; NULL:
+ * none), which another process may be sending. MAY WAIT, at most for the store's timeout; changes
+ * that the store has not accepted by then are sent later. So a change that was flushed survives
+ * this node, unless the store was gone.
  */
 void store_table_flush(struct store_table *table, const struct vec *names);
-/* What this node has was lost in part: the next exchange reads all items. */
+/* A part of this node's items was lost: the next exchange reads all items. */
 void store_table_reread(struct store_table *table);
-/* Reads one item from the store, for a node that was asked before it knew. MAY WAIT, as above. */
+/* Reads one item from the store, for a node that needs it before the next exchange. MAY WAIT, as
+   above. */
 void store_table_fetch(struct store_table *table, struct str name);
 /*
- * Of all nodes one gets a claim on the name, for ttl_ms, or until it releases it; where the store
- * is gone, each node does. Claims are no items. MAY WAIT, as above.
+ * One of the nodes gets a claim on the name, for ttl_ms, or until it releases it; if the store is
+ * gone, every node gets it. Claims are not items. MAY WAIT, as above.
  */
 bool store_table_claim(struct store_table *table, struct str name, uint64_t ttl_ms);
 void store_table_release(struct store_table *table, struct str name);
 /*
- * A claim that a node takes, or has again for ttl_ms, in whichever process: for work that must not
+ * A claim that a node takes, or extends by ttl_ms, in any of its processes: for work that must not
  * be done while the store is gone. STORE_ABSENT: another node has it. MAY WAIT, for half a second.
  */
 enum store_result store_table_lease(struct store_table *table, struct str name, uint64_t ttl_ms);

@@ -1,4 +1,4 @@
-/* What a node reads of a table: changes from its cursor on, or all items. */
+/* Reads a table from the store: changes from the cursor on, or all items. */
 #include "store/table_private.h"
 
 #include <stdlib.h>
@@ -6,14 +6,15 @@
 #include "base/clock.h"
 
 #define CURSOR_DIGITS 24
-#define FETCH_ATTEMPTS 16 /* while other workers take newer replies */
+#define FETCH_ATTEMPTS 16 /* if other workers process newer replies meanwhile */
 
 /* ---- values ---- */
 
-/* An item as the store has it: its value encrypted. */
+/* An item in the store: its value is encrypted. */
 struct sealed_item {
     struct str name, value;
-    int64_t lasts_ms; /* 0: it stays; -1: there is none; -2: it is too large for a reply */
+    int64_t lasts_ms; /* 0: it does not expire; -1: it does not exist; -2: it is too large for a
+                         reply */
 };
 
 static void use_item(struct store_table *table, struct arena *arena,
@@ -43,13 +44,14 @@ static void use_item(struct store_table *table, struct arena *arena,
 static void take_item(struct store_table *table, struct arena *arena,
                       const struct sealed_item *sealed)
 {
-    if (!owed_has(table->owed, sealed->name)) { /* else ours comes after it */
+    if (!owed_has(table->owed, sealed->name)) { /* otherwise this node's change is newer */
         use_item(table, arena, sealed);
-        table_count(table, STORE_TABLE_RECEIVED, 1); /* which says that it was used */
+        table_count(table, STORE_TABLE_RECEIVED,
+                    1); /* counted after use_item, since it means that the item is in use */
     }
 }
 
-/* Names of one call: half of the largest reply at most. */
+/* Most names of one call: half of the largest reply. */
 static unsigned table_page(const struct store_table *table)
 {
     uint64_t most = table->store->settings->reply_max / (2 * (STORE_TABLE_NAME_MAX + 64));
@@ -58,9 +60,9 @@ static unsigned table_page(const struct store_table *table)
 }
 
 /*
- * A value in the hash is the time in milliseconds at which it ends, 0 for none, a space, and the
- * encrypted text. KEYS: the hash, the stream. ARGV: most bytes of the reply; names. Gives {the end
- * of the stream, for each name, as far as they have room, how long it lasts and the text}.
+ * A value in the hash is its expiry time in milliseconds (0: none), a space, and the encrypted
+ * text. KEYS: the hash, the stream. ARGV: most bytes of the reply; names. Gives {the end of the
+ * stream, for each name as far as they fit: the remaining time and the text}.
  */
 static struct store_script values_script = {
     .text = STORE_NOW_MS
@@ -84,14 +86,14 @@ static struct store_script values_script = {
     "end\n"
     "return {tail[1] and tail[1][1] or '0-0', flat}"};
 
-/* A reply of this script, and what it shows. */
+/* A parsed reply of this script. */
 struct table_page {
-    struct store_cursor place; /* the end of the stream when it was made */
+    struct store_cursor place; /* the end of the stream at that time */
     struct str values;
     size_t count;
 };
 
-/* As many of those items as a reply has room for. MAY WAIT. */
+/* Reads as many of these items as fit into a reply. MAY WAIT. */
 static enum store_result ask_values(struct store_table *table, const struct store_call *call,
                                     const struct str *names, size_t count, struct table_page *page)
 {
@@ -131,8 +133,8 @@ static enum store_result take_values(struct store_table *table, struct arena *ar
 }
 
 /*
- * A reply is asked for again where another worker has meanwhile taken a newer one, whose items
- * these would overwrite. Where that happens each time, all items are read again later. MAY WAIT.
+ * If another worker has processed a newer reply meanwhile, whose items this one would overwrite,
+ * the items are read again. If that happens each time, all items are read again later. MAY WAIT.
  */
 enum store_result table_fetch(struct store_table *table, const struct store_call *call,
                               const struct str *names, size_t count)
@@ -164,12 +166,12 @@ enum store_result table_fetch(struct store_table *table, const struct store_call
     return STORE_OK;
 }
 
-/* ---- reading all ---- */
+/* ---- reading all items ---- */
 
 /*
- * KEYS: as above. ARGV: TTL, an epoch for items that have none, origin. Gives {the epoch, 1: it is
- * new, the end of the stream}. An empty stream gets an entry, so that a node that reads from its
- * end on notices when entries after it were trimmed.
+ * KEYS: as above. ARGV: TTL, an epoch if the items have none, origin. Gives {the epoch, 1: it is
+ * new, the end of the stream}. An entry is added to an empty stream, so that a node that reads from
+ * its end on notices when later entries are trimmed.
  */
 static struct store_script open_script = {
     .text =
@@ -178,7 +180,7 @@ static struct store_script open_script = {
         "local ends = tail[1] and tail[1][1] or redis.call('XADD', KEYS[3], '*', ARGV[3], '')\n" TABLE_EXTEND
         "return {redis.call('HGET', KEYS[1], ''), is_new, ends}"};
 
-/* KEYS: the hash. ARGV: cursor, about how many. Gives {the next cursor, names}. */
+/* KEYS: the hash. ARGV: cursor, approximate count. Gives {the next cursor, names}. */
 static struct store_script scan_script = {
     .text = "local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])\n"
             "local names = {}\n"
@@ -187,13 +189,13 @@ static struct store_script scan_script = {
             "end\n"
             "return {page[1], names}"};
 
-/* KEYS: the hash. ARGV: names. Gives 1 for each that is there. */
+/* KEYS: the hash. ARGV: names. Gives 1 for each that exists. */
 static struct store_script exist_script = {
     .text = "local found = {}\n"
             "for i, name in ipairs(ARGV) do found[i] = redis.call('HEXISTS', KEYS[1], name) end\n"
             "return found"};
 
-/* One page of the hash. MAY WAIT. */
+/* Reads one page of the hash. MAY WAIT. */
 static enum store_result scan_page(struct store_table *table, const struct store_call *call,
                                    char cursor[CURSOR_DIGITS])
 {
@@ -236,7 +238,7 @@ static enum store_result read_items(struct store_table *table)
     return result;
 }
 
-/* Items of this node that the store lacks are sent, or dropped. MAY WAIT. */
+/* Items of this node that the store lacks are sent, or removed here. MAY WAIT. */
 static enum store_result compare_names(struct store_table *table, const struct store_call *call,
                                        const struct vec *names, bool sends)
 {
@@ -290,9 +292,10 @@ static enum store_result compare_items(struct store_table *table, bool sends)
 }
 
 /*
- * Reads all items, and compares. What this node has beyond them counts only where the store has
- * lost something: it is empty, began again since this node read it, or ends before what this node
- * read (the replica that took over was behind). Otherwise others have dropped it. MAY WAIT.
+ * Reads all items, and compares them with this node's. Items that only this node has are sent only
+ * if the store has lost data: it is empty, has begun again since this node read it, or ends before
+ * the position that this node had read (a replica that took over was behind). Otherwise other nodes
+ * have removed them. MAY WAIT.
  */
 static enum store_result read_all(struct store_table *table)
 {
@@ -324,7 +327,7 @@ static enum store_result read_all(struct store_table *table)
     bool sends = is_new == 1 || is_lossy || (is_other && *now.epoch == 'n') ||
                  (!is_other && owed_is_after(&former.cursor, &now.cursor));
     if (sends || is_other || *former.cursor.text == '\0') {
-        owed_see_end(table->owed, &now.cursor); /* the store may be behind what it was */
+        owed_see_end(table->owed, &now.cursor); /* the store may be behind its earlier state */
     }
 
     table_count(table, STORE_TABLE_READS, 1);
@@ -342,7 +345,7 @@ static enum store_result read_all(struct store_table *table)
 
 /* ---- reading changes ---- */
 
-/* Each name once. False: the empty one is among them, and all items have to be read. */
+/* Lists each name only once. False: an empty name is among them, and all items must be read. */
 static bool names_of(const struct vec *entries, struct arena *arena, struct vec *names)
 {
     vec_each(const struct store_entry, entry, entries) {
@@ -361,7 +364,7 @@ static bool names_of(const struct vec *entries, struct arena *arena, struct vec 
     return true;
 }
 
-/* A page of the stream. *count: entries that came. STORE_ABSENT: all items have to be read. MAY
+/* Reads a page of the stream. *count: number of entries. STORE_ABSENT: all items must be read. MAY
  * WAIT. */
 static enum store_result read_changes(struct store_table *table, struct owed_place *place,
                                       size_t *count)

@@ -1,25 +1,26 @@
-/* What a node sends of a table: the items that it changed and the store does not have yet. */
+/* Sends changes of a table: the items that the store does not have yet. */
 #include "store/table_private.h"
 
 #include "base/clock.h"
 
 enum {
-    STREAM_MOST = 10000,     /* names of changed items that are kept */
-    SEND_BYTES = 256 * 1024, /* of the values of one call, and one value more */
+    STREAM_MOST = 10000,     /* names of changed items that the stream keeps */
+    SEND_BYTES = 256 * 1024, /* bytes of the values of one call, not counting the last value */
     PRUNED_MOST = 100,       /* expired items that one call removes */
 };
 
-/* ARGV[2]: failures before this command. One that comes after a later one of this node changes
- * nothing, and gives ''. */
+/* ARGV[2]: number of failures before this command. A command with a lower number than that of an
+ * earlier one of this node changes nothing, and gives ''. */
 #define FENCE                                                                                      \
     "local fence = tonumber(redis.call('GET', KEYS[4]) or 0) or 0\n"                               \
     "if tonumber(ARGV[2]) < fence then return '' end\n"                                            \
     "if tonumber(ARGV[2]) > fence then redis.call('SET', KEYS[4], ARGV[2]) end\n"
 
 /*
- * KEYS: hash, sorted set of what expires, stream, fence. ARGV: TTL, failures, most names in the
- * stream, origin, an epoch for items that have none, most expired items that go; then for each item
- * its name, how long it lasts (0: it stays, -1: it goes) and the text. Gives where the stream ends.
+ * KEYS: hash, sorted set of expiry times, stream, fence. ARGV: TTL, failures, most names in the
+ * stream, origin, an epoch if the items have none, most expired items that are removed; then for
+ * each item its name, its lifetime (0: it does not expire, -1: it is removed) and the text. Gives
+ * the end of the stream.
  */
 static struct store_script write_script = {
     .text = FENCE STORE_NOW_MS
@@ -43,8 +44,8 @@ static struct store_script write_script = {
     "  place = redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', ARGV[4], name)\n"
     "end\n" TABLE_EXTEND "return place"};
 
-/* KEYS as above. ARGV: TTL, failures, an epoch that says that items were dropped, origin. An empty
- * name in the stream: read all. Gives as above. */
+/* KEYS: as above. ARGV: TTL, failures, an epoch that marks that items were removed, origin. An
+ * empty name in the stream means: read all. The result is as above. */
 static struct store_script clear_script = {
     .text = FENCE "redis.call('DEL', KEYS[1], KEYS[2])\n"
                   "redis.call('HSET', KEYS[1], '', ARGV[3])\n"
@@ -57,8 +58,8 @@ static struct str failures_text(const struct store_table *table, struct arena *a
     return table_number(arena, (int64_t) atomic_load(&table->owed->failures));
 }
 
-/* Runs a script with a fence. STORE_REFUSED: others of this node have failed since it was made. MAY
- * WAIT. */
+/* Runs a script with a fence. STORE_REFUSED: other commands of this node have failed since it was
+ * prepared. MAY WAIT. */
 static enum store_result run_fenced(const struct store_table *table, const struct store_call *call,
                                     struct store_script *script, const struct store_words *args)
 {
@@ -79,7 +80,7 @@ static enum store_result run_fenced(const struct store_table *table, const struc
     return result;
 }
 
-/* The three words of an item as this node has it now. Gives their bytes. */
+/* The three arguments of an item in its present state. Gives their bytes. */
 static size_t put_words(struct store_table *table, struct arena *arena, struct str name,
                         struct str *words)
 {
@@ -101,7 +102,7 @@ static size_t put_words(struct store_table *table, struct arena *arena, struct s
     return name.len + words[2].len;
 }
 
-/* One call. MAY WAIT. */
+/* Makes one call. MAY WAIT. */
 enum store_result table_send_names(struct store_table *table, const struct store_call *call,
                                    struct vec *names)
 {
@@ -155,7 +156,7 @@ static enum store_result send_clear(struct store_table *table, const struct stor
     return result;
 }
 
-/* Until nothing waits, or the store fails, or the deadline (0: none). MAY WAIT. */
+/* Sends until nothing waits, the store fails, or the deadline passes (0: none). MAY WAIT. */
 enum store_result table_send(struct store_table *table, uint64_t deadline_ms)
 {
     enum store_result result = STORE_OK;
