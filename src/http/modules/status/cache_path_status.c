@@ -1,4 +1,4 @@
-/* ngx_cache_path_status_module: how full the caches of this server are, as a page. */
+/* ngx_cache_path_status_module: a page with the size and use of caches. */
 #include "base/buf.h"
 #include "cache/cache.h"
 #include "http/request/request.h"

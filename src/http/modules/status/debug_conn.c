@@ -1,5 +1,5 @@
-/* ngx_http_debug_conn_module (Tengine's): the connections of the worker that answers, to clients
- * and to backends. */
+/* ngx_http_debug_conn_module (Tengine's): the connections of the worker that handles the request,
+ * to clients and to backends. */
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -13,7 +13,7 @@
 #include "server/generation.h"
 #include "server/module.h"
 
-#define BLOCKS_MOST 1000 /* connections that are listed one by one */
+#define BLOCKS_MOST 1000 /* connections that are listed individually */
 
 struct page {
     const struct request *asking;
@@ -21,7 +21,7 @@ struct page {
     unsigned count;
 };
 
-/* One block. Where functions are is nobody's business: no handler has an address. */
+/* Writes one block. Addresses of functions would help attackers, so handlers have none. */
 static void begin_block(struct page *page, int fd, struct str addr, uint64_t sent)
 {
     buf_printf(
@@ -49,7 +49,7 @@ static void put_request(struct page *page, const struct request *request)
                request->arena.used);
 }
 
-/* The connection as one of HTTP; NULL: it is none. */
+/* The connection as one of an HTTP client; NULL: it is another one. */
 static const struct http_connection *http_of(const struct conn *conn)
 {
     const struct http_connection *connection = conn->user;

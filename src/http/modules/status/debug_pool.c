@@ -1,4 +1,5 @@
-/* ngx_http_debug_pool_module (Tengine's): the memory of arenas in the worker that answers. */
+/* ngx_http_debug_pool_module (Tengine's): the memory of arenas in the worker that handles the
+ * request. */
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -7,12 +8,12 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-/* A line of Tengine's form. */
+/* A line in Tengine's format. */
 struct line {
     uint64_t bytes;
-    uint64_t taken; /* so far */
+    uint64_t taken; /* in total so far */
     uint64_t used;  /* now */
-    uint64_t large; /* bytes of that in large pieces */
+    uint64_t large; /* bytes of that in large allocations */
 };
 
 static void put_line(struct buf *out, const struct line *line, const char *name)

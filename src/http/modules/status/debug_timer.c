@@ -1,4 +1,4 @@
-/* ngx_http_debug_timer_module (Tengine's): the timers of the worker that answers. */
+/* ngx_http_debug_timer_module (Tengine's): the timers of the worker that handles the request. */
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -8,15 +8,15 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-#define BLOCKS_MOST 1000 /* timers that are listed one by one */
+#define BLOCKS_MOST 1000 /* timers that are listed individually */
 
 struct page {
     struct buf blocks;
     unsigned count;
 };
 
-/* One block. What is overdue will fire in this turn. Addresses in memory would help attackers:
- * zeros are printed for them. */
+/* Writes one block. Overdue timers will fire in this turn. Memory addresses would help attackers,
+ * so they are printed as zeros. */
 static void add_timer(const struct timer *timer, void *arg)
 {
     struct page *page = arg;

@@ -12,7 +12,7 @@
 #include "shared/log/access.h"
 #include "shared/log/format.h"
 
-/* Settings at the location level. */
+/* Settings of a location. */
 struct http_log_settings {
     struct log_settings log;
     bool log_empty_request;
@@ -20,13 +20,13 @@ struct http_log_settings {
 
 static struct settings_key log_key;
 
-/* ---- values of requests that are laid out in a line without a look at the variables ---- */
+/* ---- values of requests that are formatted without evaluating variables ---- */
 
 #define STEP(name)                                                                                 \
     static char *name(struct log_line *line, char *at, struct variable_env *env,                   \
                       const struct log_step *step)
 
-/* Usual clients are laid out here: the connection would have to keep the text. */
+/* Formats usual addresses here, since a variable would have to store the text. */
 STEP(append_remote_addr)
 {
     struct request *request = variable_request(env);
@@ -57,7 +57,7 @@ STEP(append_request)
                                            : log_put_value(line, at, request->head.line);
 }
 
-/* A field that as a rule stands in the request once. */
+/* A field that usually is in the request once. */
 static inline char *append_header(struct log_line *line, char *at, struct request *request,
                                   enum field_id id)
 {
@@ -69,7 +69,7 @@ static inline char *append_header(struct log_line *line, char *at, struct reques
         return log_put_nothing(line, at);
     }
     if (first != 0 && !headers->items[first - 1].is_removed) {
-        uint32_t next = first; /* the one after the first */
+        uint32_t next = first; /* the next one with the same name */
 
         while (next < headers->count && headers->items[next].id != id) {
             next++;
@@ -168,7 +168,8 @@ static const struct log_value http_log_values[] = {
 
 /* ---- logging a request ---- */
 
-/* Logs by variables are made only where the root directory is: else any name would make a file. */
+/* Log files with variables in their name are created only if the root directory exists: otherwise
+ * clients could create arbitrary files. */
 static bool has_root(struct variable_env *env)
 {
     struct request *request = variable_request(env);
@@ -188,7 +189,7 @@ static const struct log_family http_logs = {
     .may_open = has_root,
 };
 
-/* A connection that sent nothing that could be read. */
+/* A connection without a readable request. */
 static bool is_empty_request(const struct request *request)
 {
     unsigned status = request_status(request);
@@ -203,13 +204,13 @@ static enum handler_result log_write_all(struct request *request)
     if (!settings->log_empty_request && is_empty_request(request)) {
         return HANDLER_NEXT;
     }
-    /* In a log $sent_http_connection is "close", whatever was sent: so it is in nginx's. */
+    /* In log lines $sent_http_connection is "close", whatever was sent, as in nginx. */
     request->keepalive = false;
     access_logs_write(&settings->log, &request->env);
     return HANDLER_NEXT;
 }
 
-/* The default log of a server is added only after this was asked: only `off` is known for sure. */
+/* The default log of a server is added later, so only `off` is certain now. */
 static bool log_is_active(const struct http_location *location)
 {
     const struct http_log_settings *settings = location_settings(location, &log_key);
@@ -227,15 +228,15 @@ static bool make_combined(struct conf *conf, struct http_main *main)
             "\"$http_referer\" \"$http_user_agent\""));
 }
 
-/* Initial settings, which every block inherits: by family the functions shared with stream find the
- * formats of http. */
+/* Initial settings, which every block inherits: through the family, functions shared with stream
+ * find the formats of http. */
 static void log_fresh(void *settings)
 {
     ((struct log_settings *) settings)->family = &http_logs;
 }
 
-/* A server that has no access_log, neither of its own nor of http, writes the default one. `off`
- * wins over other access_log at the same level. */
+/* A server without access_log, of its own or from http, writes the default one. `off` takes
+ * precedence over other access_log directives at the same level. */
 static bool log_finish(struct conf_scope *scope, void *settings)
 {
     struct access_logs *logs = &((struct log_settings *) settings)->logs;
@@ -295,7 +296,7 @@ static const struct phase_hook log_phases[] = {
     {.run = NULL},
 };
 
-/* The end of the block is of no concern to logs, but the core has no hook of its own. */
+/* A hook for the end of the http block, which the core needs and does not have itself. */
 static const struct http_module log_hooks = {
     .phases = log_phases,
     .begin = make_combined,

@@ -1,4 +1,4 @@
-/* ngx_http_ready_module: whether this node is to get requests, for balancers and probes. */
+/* ngx_http_ready_module: whether this node should get requests, for load balancers and probes. */
 #include "http/request/request.h"
 #include "server/generation.h"
 #include "server/module.h"

@@ -1,12 +1,11 @@
-/* ngx_http_slab_stat_module (Tengine's): zones of shared memory, and what became of them. */
+/* ngx_http_slab_stat_module (Tengine's): the use of shared memory zones. */
 #include "base/buf.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "server/generation.h"
 #include "server/module.h"
 
-/* Positions are counted from the beginning of the zone: addresses would help only those who attack.
- */
+/* Offsets are relative to the beginning of the zone: addresses would only help attackers. */
 static void write_zone(struct buf *out, const struct zone *zone)
 {
     struct slab_stats stats;

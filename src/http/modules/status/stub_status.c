@@ -1,4 +1,4 @@
-/* ngx_http_stub_status_module: counters of the whole service on a page, and as variables. */
+/* ngx_http_stub_status_module: counters of the service on a page, and as variables. */
 #include "base/parse.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
@@ -7,15 +7,15 @@
 #include "server/generation.h"
 #include "server/module.h"
 
-/* What a page has besides nginx's lines. */
+/* What a page has in addition to nginx's lines. */
 enum page {
     PAGE_PLAIN,
     PAGE_REQUEST_TIME, /* Tengine's column */
-    PAGE_SHARDS,       /* a line for each slot of the listening sockets */
+    PAGE_SHARDS,       /* a line per slot of the listening sockets */
 };
 
-#define PAGE_ROOM 400  /* texts, and at most ten numbers of 20 digits */
-#define SHARD_ROOM 160 /* of a slot */
+#define PAGE_ROOM 400  /* text, and at most ten numbers of 20 digits */
+#define SHARD_ROOM 160 /* per slot */
 
 static inline char *put_number(char *at, struct str before, uint64_t number)
 {
@@ -92,7 +92,7 @@ static enum handler_result answer_shards(struct request *request)
     return stub_status_answer(request, PAGE_SHARDS);
 }
 
-/* nginx takes any word and overlooks it; Tengine wants on or off. */
+/* nginx accepts any word and ignores it; Tengine requires on or off. */
 static bool stub_status_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
@@ -132,11 +132,9 @@ static const struct variable stub_status_variables[] = {
     COUNTER("connections_writing", writing,
             "Connections on which a request is handled or a response is sent."),
     COUNTER("connections_waiting", waiting, "Idle connections of clients."),
-    COUNTER(
-        "limits_reached", limited,
-        "How many requests and connections were refused because of a limit."), /* by a client, who
-                                                                                  was refused or
-                                                                                  left for it */
+    COUNTER("limits_reached", limited,
+            /* Also counts what was dropped because of a limit, such as log lines. */
+            "How many requests and connections were refused because of a limit."),
     {.name = {NULL, 0}},
 };
 

@@ -1,4 +1,4 @@
-/* What the files of the API share: a call, answers, and the kinds of things that it shows.
+/* Shared by the files of the API: requests, responses, and the collections that it shows.
  * Implemented in reply.c, keyvals.c, module.c, servers.c, figures.c, groups.c. */
 #ifndef HTTP_MODULES_STATUS_API_API_H
 #define HTTP_MODULES_STATUS_API_API_H
@@ -7,97 +7,97 @@
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 
-enum { API_VERSIONS = 9 }; /* that clients may name */
+enum { API_VERSIONS = 9 }; /* highest version in paths */
 
-/* The words of a path after the location's own part. */
+/* The segments of a path after the location's own part. */
 struct api_path {
     struct str version, root, what, name, more, id;
-    unsigned number; /* of the version; 0: it is none */
-    bool has_more;   /* after the id */
+    unsigned number; /* of the version; 0: invalid */
+    bool has_more;   /* there are segments after the id */
 };
 
-/* The version that the request is for: earlier ones show what they had. API_VERSIONS where it names
+/* The version of the request, since earlier ones have fewer members; API_VERSIONS if the path has
  * none. */
 unsigned api_version(const struct request *request);
 
-/* What there is since a version; a list ends with a NULL name. */
+/* A name that exists since a version; lists end with a NULL name. */
 struct api_since {
     const char *name;
     unsigned version;
 };
 
-/* ---- answers (reply.c) ---- */
+/* ---- responses (reply.c) ---- */
 
-/* JSON that was written; the buffer is freed. */
+/* Responds with this JSON; frees the buffer. */
 enum handler_result api_answer_text(struct request *request, unsigned status, struct buf *text);
 enum handler_result api_answer_nothing(struct request *request, unsigned status);
-/* An error, with the code and a text that people read. */
+/* Responds with an error: its code, and a text for humans. */
 enum handler_result api_refuse(struct request *request, unsigned status, const char *code,
                                const char *text);
 enum handler_result api_refuse_path(struct request *request);
-/* A method that there is not here. */
+/* Responds to a method that is not allowed here. */
 enum handler_result api_refuse_method(struct request *request);
 bool api_is_read(const struct request *request);
 
-/* The body, of at most so many bytes, as JSON. HANDLER_NEXT: it is in *out; else the answer is
- * given. MAY WAIT. */
+/* Reads the body, of at most this many bytes. HANDLER_NEXT: it is in *out; else a response was
+ * made. MAY WAIT. */
 enum handler_result api_read_body(struct request *request, size_t most, struct str *out);
 
 /* ---- collections (figures.c, groups.c) ---- */
 
-/* One of the things that are shown under a name. */
+/* An item of a collection. */
 struct api_thing {
     struct str name;
-    const void *thing; /* of the collection */
-    uint64_t number;   /* of a collection that has numbers */
+    const void *thing; /* the object, in terms of the collection */
+    uint64_t number;   /* in collections with numbers */
 };
 
-/* Things of one kind: "/http/server_zones". */
+/* A collection: "/http/server_zones". */
 struct api_collection {
-    const char *root, *name; /* root "": name is the first word of the path */
-    const char *code, *text; /* of the error that says that there is no thing of a name */
+    const char *root, *name; /* root "": name is the first segment of the path */
+    const char *code, *text; /* for the error if an item does not exist */
     /* Appends struct api_thing, in the request's arena. */
     void (*list)(struct request *request, const struct api_collection *collection,
                  struct vec *things);
-    /* In place of `list`, where names are secrets and are not listed: the thing of this name.
-     * False: there is none. */
+    /* Used instead of `list` if names are secret and must not be listed. False: the item does not
+     * exist. */
     bool (*find)(struct request *request, struct str name, struct api_thing *thing);
-    /* Members of an object. */
+    /* Writes the members of an item's object. */
     void (*put)(struct request *request, struct json *json, const struct api_thing *thing);
-    /* Counters begin again; NULL: there are none. */
+    /* Resets the counters; NULL: there are none. */
     void (*reset)(struct request *request, const struct api_thing *thing);
-    const struct api_since *newer; /* members, at any depth, that earlier versions lack; or NULL */
-    bool is_single;                /* the one thing there is, without a name */
-    bool is_array;                 /* all of them are shown without their names */
-    bool resets_all;               /* DELETE without a name resets all */
-    const void *kind;              /* of the collection's own */
+    const struct api_since
+        *newer;       /* members, at any depth, that earlier versions do not have; or NULL */
+    bool is_single;   /* there is only one item, without a name */
+    bool is_array;    /* all items are an array without their names */
+    bool resets_all;  /* DELETE without a name resets all items */
+    const void *kind; /* for use by the collection */
 };
 
-extern const struct api_collection api_figures[], api_groups[]; /* end with root NULL */
+extern const struct api_collection api_figures[], api_groups[]; /* the last one has root NULL */
 
-/* GET, HEAD or DELETE of a collection, or of a thing in it. */
+/* GET, HEAD or DELETE of a collection or an item. */
 enum handler_result api_answer_collection(struct request *request,
                                           const struct api_collection *collection, struct str name);
 
-/* When the configuration is read: room for what counters were when they were reset. False after
- * conf_error. */
+/* Called when the configuration is read: allocates memory for the values of counters at their
+ * reset. False after conf_error. */
 bool api_figures_prepare(struct conf *conf, struct conf_node *node);
 
 /* ---- keys and values (keyvals.c), servers of groups (servers.c) ---- */
 
 enum handler_result api_answer_keyvals(struct request *request, const struct api_path *path);
-/* "/http/upstreams/NAME/servers[/ID]". MAY WAIT. */
+/* Handles "/http/upstreams/NAME/servers[/ID]". MAY WAIT. */
 enum handler_result api_answer_servers(struct request *request, const struct api_path *path);
 
 struct upstream_group;
 struct upstream_server;
 struct peer;
-/* The number of a peer: that of its server, unless it is one of several addresses of a name. */
+/* The id of a peer: that of its server, unless the server's name has several addresses. */
 uint64_t api_peer_id(const struct peer *peer);
-/* The block that is shown under this name, in the subsystem of "http" or "stream"; NULL: there is
- * none. */
+/* Finds the group with this name in "http" or "stream"; NULL: there is none. */
 struct upstream_group *api_find_group(struct str root, struct str name);
-/* Has it a `zone` or a `status_zone`? */
+/* Does the group have a `zone` or a `status_zone`? */
 bool api_shows_group(const struct upstream_group *group);
 
 #endif

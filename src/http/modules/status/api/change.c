@@ -1,4 +1,4 @@
-/* The change of a server that a body asks for. */
+/* Parses the body of a change of a server. */
 #include "http/modules/status/api/change.h"
 
 #include "base/json.h"
@@ -37,7 +37,7 @@ static bool take_flag(struct json_text *text, bool *out)
     return json_take_word(text, *out ? STR("true") : STR("false"));
 }
 
-/* Text that goes into a state file, and into log lines: no controls. */
+/* A string for a state file and log lines: no control characters. */
 static bool take_text(struct json_text *text, struct str *out)
 {
     if (!json_take_string(text, out) || out->len > SERVER_TEXT_MOST) {
@@ -53,7 +53,7 @@ static bool take_text(struct json_text *text, struct str *out)
 
 static const struct refusal *unknown_member(struct arena *arena, struct str name)
 {
-    enum { SHOWN = 64 }; /* bytes of the name */
+    enum { SHOWN = 64 }; /* bytes of the name in a message */
     struct refusal *refusal = arena_new(arena, struct refusal);
 
     *refusal = bad_format;
@@ -62,7 +62,7 @@ static const struct refusal *unknown_member(struct arena *arena, struct str name
     return refusal;
 }
 
-/* One member of the body. NULL, or what is wrong. */
+/* Parses one member of the body. NULL, or an error. */
 static const struct refusal *take_member(struct json_text *text, struct str name,
                                          const struct server_form *form,
                                          struct server_change *change)
@@ -192,8 +192,7 @@ void server_change_apply(const struct server_change *change, struct server_entry
     if (change->has_backup) {
         entry->is_backup = given->is_backup;
     }
-    /* Of `down` and `drain` a server has one at most, as in the configuration: the one that came
-     * last. */
+    /* As in the configuration, a server has either `down` or `drain`: the last one given. */
     if (change->has_down) {
         entry->is_down = given->is_down;
         entry->is_draining = entry->is_draining && !given->is_down;

@@ -1,5 +1,5 @@
-/* What the API shows of the service, its zones, caches and limits. The figures are those that
- * `metrics` reads. */
+/* Collections of the service, its zones, caches and limits. The values are the same as those of
+ * `metrics`. */
 #include <unistd.h>
 
 #include "config.h"
@@ -20,8 +20,8 @@
 
 enum { SLOTS_MOST = 512, ROOM = 512 << 10 };
 
-/* Counters of the service when they were reset: they themselves only rise, as `metrics` shows them.
- */
+/* Values of the service's counters at their reset; the counters themselves only rise, as `metrics`
+ * shows them. */
 struct api_base {
     struct slot_counters connections, tls, requests, processes;
     struct slot_counters workers[SLOTS_MOST]; /* of the process that they name */
@@ -49,7 +49,7 @@ bool api_figures_prepare(struct conf *conf, struct conf_node *node)
     return (*zone)->root != NULL || conf_error(conf, node, "zone \"_api\" is too small");
 }
 
-/* What was added since the reset; what is open now stays as it is. */
+/* Subtracts the values at the reset; numbers of open connections or requests are unchanged. */
 static void subtract(struct slot_counters *now, const struct slot_counters *base)
 {
 #define SINCE(member) now->member = now->member > base->member ? now->member - base->member : 0
@@ -250,7 +250,7 @@ static void reset_zone(struct request *request, const struct api_thing *thing)
 
 /* ---- caches ---- */
 
-/* A list on its way. */
+/* A list being built. */
 struct gathering {
     struct arena *arena;
     struct vec *things;
@@ -331,7 +331,7 @@ static void put_resolver(struct request *request, struct json *json, const struc
     json_close(json, '}');
     json_open(json, STR("responses"), '{');
     json_put_number(json, "noerror", counts->results[RESOLVE_OK]);
-    json_put_number(json, "formerr", 0); /* a server that says so counts as servfail */
+    json_put_number(json, "formerr", 0); /* such a response counts as servfail */
     json_put_number(json, "servfail", counts->results[RESOLVE_FAILED]);
     json_put_number(json, "nxdomain", counts->results[RESOLVE_NOT_FOUND]);
     json_put_number(json, "notimp", counts->results[RESOLVE_UNIMPLEMENTED]);
@@ -353,7 +353,7 @@ static void reset_resolver(struct request *request, const struct api_thing *thin
     }
 }
 
-/* ---- zones that nodes share ---- */
+/* ---- zones shared by nodes ---- */
 
 static uint64_t sum_of_tables(enum store_table_counter counter)
 {
@@ -413,8 +413,7 @@ static void put_sync(struct request *request, struct json *json, const struct ap
     json_close(json, '}');
 }
 
-/* ---- the licence, for monitors of nginx Plus: there is none that could expire, and nothing is
- * reported ---- */
+/* ---- license, for monitors of nginx Plus: none is needed, and nothing is reported ---- */
 
 static void put_license(struct request *request, struct json *json, const struct api_thing *thing)
 {
@@ -440,7 +439,7 @@ static bool find_explanation(struct request *request, struct str id, struct api_
     return explanation_find(&generation_now->conf, id, &request->arena, text);
 }
 
-/* The text is an object already: its members. */
+/* The text is already an object: writes its members. */
 static void put_explanation(struct request *request, struct json *json,
                             const struct api_thing *thing)
 {

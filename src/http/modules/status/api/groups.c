@@ -1,4 +1,4 @@
-/* What the API shows of groups of servers: those with a `zone`, and their peers. */
+/* Collections of upstream groups with a `zone`, and their peers. */
 #include "http/modules/status/api/api.h"
 #include "http/request/response.h"
 #include "server/generation.h"
@@ -6,7 +6,7 @@
 #include "upstream/peer.h"
 #include "upstream/servers.h"
 
-/* Ids of peers that share their server begin here; those of servers never come so far. */
+/* First id of peers that share their server; ids of servers are always lower. */
 #define PEER_IDS UINT64_C(0x40000000)
 
 uint64_t api_peer_id(const struct peer *peer)

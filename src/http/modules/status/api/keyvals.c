@@ -1,4 +1,4 @@
-/* Keys and values of keyval_zone, as the API shows and changes them. */
+/* Keys and values of keyval_zone: shows and changes them. */
 #include "base/text.h"
 #include "event/loop.h"
 #include "http/modules/status/api/api.h"
@@ -9,7 +9,7 @@
 #include "shared/keyval/redis.h"
 #include "shared/keyval/text.h"
 
-enum { REDIS_BODY_MAX = 1 << 20 }; /* bytes of a change of a zone of Redis */
+enum { REDIS_BODY_MAX = 1 << 20 }; /* bytes of a change of a zone in Redis */
 
 static const struct keyval_kind *kind_of(struct str protocol)
 {
@@ -28,8 +28,7 @@ static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str
     return zone;
 }
 
-/* The store did not do it. KEYVAL_REDIS_DONE and those that say something of a key are not for
- * this. */
+/* Responds to a failure of the store. Not for KEYVAL_REDIS_DONE, nor for results about a key. */
 static enum handler_result refuse_redis(struct request *request, enum keyval_redis_result result)
 {
     return result == KEYVAL_REDIS_GONE
@@ -39,7 +38,8 @@ static enum handler_result refuse_redis(struct request *request, enum keyval_red
                             "not shown or removed all at once");
 }
 
-/* Of a zone of Redis the store is asked. KEYVAL_REDIS_DONE: *pair has its value. MAY WAIT. */
+/* Looks a key up, in the store if the zone is in Redis. KEYVAL_REDIS_DONE: *pair has its value. MAY
+ * WAIT. */
 static enum keyval_redis_result find_pair(struct request *request, const struct keyval_zone *zone,
                                           struct str key, struct keyval_pair *pair)
 {
@@ -74,22 +74,22 @@ static enum handler_result show_pair(struct request *request, const struct keyva
     return api_answer_text(request, 200, &out);
 }
 
-/* Zones whose pairs are being shown; in the request's arena. */
+/* State of a listing of zones; in the request's arena. */
 struct shown_zones {
     struct request *request;
-    const struct keyval_zone *zone; /* the one whose turn it is */
-    bool are_all;                   /* those after it follow, and each is a member of its own */
+    const struct keyval_zone *zone; /* the current zone */
+    bool are_all;                   /* all zones are listed, each as a member */
     bool is_open;                   /* the member is in an object that was begun */
-    bool has_begun;                 /* the zone's own object was */
-    bool is_broken;                 /* a store was lost in the middle of its pairs */
-    uint32_t cursor;                /* in the zone */
-    struct keyval_walk *walk;       /* of a zone of Redis; NULL: it has not begun */
-    struct vec pairs;               /* struct keyval_pair: of a zone of Redis, to be shown next */
-    bool has_more;                  /* of a zone of Redis, after those */
+    bool has_begun;                 /* the zone's own object was begun */
+    bool is_broken;                 /* the connection to the store failed within the pairs */
+    uint32_t cursor;                /* position in the zone */
+    struct keyval_walk *walk;       /* for a zone in Redis; NULL: not begun */
+    struct vec pairs; /* struct keyval_pair: for a zone in Redis, to be written next */
+    bool has_more;    /* for a zone in Redis: more pairs follow */
     struct json json;
 };
 
-/* The next pairs of a zone of Redis. MAY WAIT. */
+/* Reads the next pairs of a zone in Redis. MAY WAIT. */
 static enum keyval_redis_result read_redis(struct shown_zones *shown)
 {
     if (shown->walk == NULL) {
@@ -98,7 +98,7 @@ static enum keyval_redis_result read_redis(struct shown_zones *shown)
     return keyval_redis_walk_on(shown->walk, &shown->pairs, &shown->has_more);
 }
 
-/* False: these were the last. MAY WAIT. */
+/* Writes the next pairs. False: these were the last. MAY WAIT. */
 static bool put_redis_pairs(struct shown_zones *shown)
 {
     vec_each(const struct keyval_pair, pair, &shown->pairs) {
@@ -132,7 +132,7 @@ static void zone_is_shown(struct shown_zones *shown)
     shown->zone = shown->are_all ? shown->zone->next : NULL;
 }
 
-/* Among all zones, one whose store does not answer is null. MAY WAIT. */
+/* In a list of all zones, a zone whose store does not respond is null. MAY WAIT. */
 static bool zone_begin(struct shown_zones *shown)
 {
     struct str name = shown->zone->zone->name;
@@ -150,7 +150,7 @@ static bool zone_begin(struct shown_zones *shown)
     return true;
 }
 
-/* Some pairs more of the zone; then the next one's turn comes. MAY WAIT. */
+/* Writes some more pairs of the zone, and then continues with the next zone. MAY WAIT. */
 static void show_some(struct shown_zones *shown)
 {
     if (!shown->has_begun && !zone_begin(shown)) {
@@ -163,7 +163,7 @@ static void show_some(struct shown_zones *shown)
     }
 }
 
-/* struct body_maker. MAY WAIT. */
+/* A struct body_maker. MAY WAIT. */
 static bool show_more(void *arg, struct buf *out)
 {
     struct shown_zones *shown = arg;
@@ -224,7 +224,7 @@ static enum handler_result show_names(struct request *request, const struct keyv
     return api_answer_text(request, 200, &out);
 }
 
-/* All zones; with an empty argument `fields` their names alone. MAY WAIT. */
+/* Lists all zones; with an empty argument `fields` only their names. MAY WAIT. */
 static enum handler_result show_zones(struct request *request, const struct keyval_kind *kind)
 {
     const struct keyval_zone *zones = keyval_zones_of(&generation_now->conf, kind);
@@ -235,7 +235,7 @@ static enum handler_result show_zones(struct request *request, const struct keyv
                : show_pairs(request, zones, true);
 }
 
-/* Does a POST bring whole pairs? */
+/* Does a POST have complete pairs? */
 static bool are_whole(const struct vec *changes)
 {
     vec_each(const struct keyval_change, change, changes) {
@@ -272,7 +272,7 @@ static enum keyval_result make_changes(const struct keyval_zone *zone, const str
     return is_new ? keyval_make(zone->store, changes) : keyval_change(zone->store, changes);
 }
 
-/* Memory of what has expired, or was cleared, is given back. MAY WAIT. False: the request was
+/* Frees the memory of pairs that have expired or were deleted. MAY WAIT. False: the request was
  * cancelled. */
 static bool sweep(const struct keyval_zone *zone)
 {

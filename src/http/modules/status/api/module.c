@@ -1,5 +1,5 @@
-/* ngx_http_api_module, in the shape of nginx Plus' interface: what the service does, and changes
- * while it runs. */
+/* ngx_http_api_module: an API like that of nginx Plus, which shows the state of the service and
+ * changes it while it runs. */
 #include "base/text.h"
 #include "http/modules/status/api/api.h"
 #include "http/client/connection.h"
@@ -10,14 +10,14 @@
 #include "shared/metrics/zones.h"
 #include "upstream/servers.h"
 
-/* Of a location, and of the limit_except and `if` blocks in it: what is asked is the same there. */
+/* Of a location, including its limit_except and `if` blocks. */
 struct api_settings {
     bool may_write; /* write=on */
 };
 
 /* ---- paths ---- */
 
-/* What of the path stands after the location's own part. */
+/* The part of the path after the location's own part. */
 static struct str rest_of_path(const struct request *request)
 {
     const struct http_location *location = request->location;
@@ -27,18 +27,18 @@ static struct str rest_of_path(const struct request *request)
         rest = str_skip(rest, location->name.len);
     } else {
         rest = str_skip(rest, 1);
-        str_cut(&rest, '/'); /* an expression has matched: its own part is the first segment */
+        str_cut(&rest, '/'); /* in a regex location, its own part is the first segment */
     }
     return rest.len != 0 && *rest.data == '/' ? str_skip(rest, 1) : rest;
 }
 
-/* The next segment; empty after the last one. */
+/* Cuts off the next segment; empty after the last one. */
 static struct str next_segment(struct str *path)
 {
     return path->data == NULL ? STR_NONE : str_cut(path, '/');
 }
 
-/* 0: it is none. */
+/* 0: invalid. */
 static unsigned number_of(struct str version)
 {
     return version.len == 1 && *version.data >= '1' && *version.data <= '0' + API_VERSIONS
@@ -54,7 +54,7 @@ unsigned api_version(const struct request *request)
     return version == 0 ? API_VERSIONS : version;
 }
 
-/* May this method be used at all here? */
+/* Is the method allowed here at all? */
 static bool may_do(const struct request *request)
 {
     const struct api_settings *settings = request->answering->content.settings;
@@ -92,7 +92,7 @@ static struct str header_of(const struct request *request, const char *name)
     return value;
 }
 
-/* Host without its port, and without the brackets of IPv6. */
+/* The host without port, and without the brackets of IPv6. */
 static struct str host_name(struct str authority)
 {
     if (authority.len != 0 && *authority.data == '[') {
@@ -102,10 +102,9 @@ static struct str host_name(struct str authority)
     return str_cut(&authority, ':');
 }
 
-/*
- * An attacker can make a name of his lead here once its page was loaded: that page has the same
- * origin as we. So the name must be one that this server is meant to have.
- */
+/* With DNS rebinding, an attacker makes a name resolve to this server after a page of that name was
+ * loaded: the page then has the same origin as the API. So the name must be one that this server is
+ * configured for. */
 static bool is_own_host(struct request *request, struct str host)
 {
     struct addr addr;
@@ -128,11 +127,9 @@ static bool is_own_host(struct request *request, struct str host)
     return false;
 }
 
-/*
- * A page of another site makes a browser send what it likes, with the credentials that the browser
- * has: its requests say whose page it was (RFC 6454; Fetch Metadata). Clients that are no browsers
- * say nothing. NULL, or why the request is refused.
- */
+/* A page of another site can make a browser send requests with the browser's credentials: these
+ * requests have the origin of the page (RFC 6454; Fetch Metadata). Clients that are not browsers do
+ * not send it. NULL, or why the request is refused. */
 static const char *cross_origin(struct request *request)
 {
     struct str origin = header_of(request, "origin"), host = header_of(request, "host");
@@ -157,9 +154,9 @@ static const char *cross_origin(struct request *request)
                  "may not change anything";
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-/* What there is under a path. */
+/* The names below a path. */
 /* clang-format off */
 static const struct api_since of_service[] = {
     {"nginx", 1},
@@ -201,7 +198,7 @@ static const struct api_since *words_under(struct str root)
     return str_is(root, "http") ? of_http : str_is(root, "stream") ? of_stream : of_service;
 }
 
-/* The words that the version has. */
+/* Lists the names that exist in this version. */
 static enum handler_result answer_words(struct request *request, const struct api_since *words,
                                         unsigned version)
 {
@@ -222,7 +219,7 @@ static enum handler_result answer_words(struct request *request, const struct ap
     return api_answer_text(request, 200, &out);
 }
 
-/* Did the version have what the path is about? */
+/* Does the name in the path exist in its version? */
 static bool has_word(const struct api_path *path)
 {
     for (const struct api_since *word = words_under(path->root); word->name != NULL; word++) {
@@ -244,7 +241,7 @@ static enum handler_result answer_versions(struct request *request)
     return api_answer_text(request, 200, &out);
 }
 
-/* What a client may do here (RFC 9110, 9.3.7): the dashboard shows buttons by it. */
+/* Responds with the allowed methods (RFC 9110, 9.3.7), on which the dashboard's buttons depend. */
 static enum handler_result answer_options(struct request *request)
 {
     const struct api_settings *settings = request->answering->content.settings;
@@ -266,7 +263,7 @@ static const struct api_collection *find_collection(const struct api_collection 
     return NULL;
 }
 
-/* The upstream groups of http or stream: all, one, or the servers of one. MAY WAIT. */
+/* Handles the upstream groups of http or stream: all, one, or the servers of one. MAY WAIT. */
 static enum handler_result answer_groups(struct request *request,
                                          const struct api_collection *groups,
                                          const struct api_path *path)

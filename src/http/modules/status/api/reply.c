@@ -1,4 +1,4 @@
-/* Answers of the API: objects, errors, and the part of them that `fields` wants. */
+/* Responses of the API: objects, errors, and the selection by `fields`. */
 #include "http/modules/status/api/api.h"
 
 #include "base/text.h"
@@ -36,7 +36,7 @@ enum handler_result api_refuse(struct request *request, unsigned status, const c
 
     variable_get_by_name(&request->env, STR("request_id"), &id);
     json_open(&json, STR_NONE, '{');
-    if (api_version(request) < 4) { /* what had a value once */
+    if (api_version(request) < 4) { /* earlier versions have further members */
         json_put_string(&json, "path", STR(""));
         json_put_string(&json, "method", STR(""));
     }
@@ -80,10 +80,10 @@ enum handler_result api_read_body(struct request *request, size_t most, struct s
 
 /* ---- fields ---- */
 
-/* Names that `fields` gives. */
+/* The names in `fields`. */
 struct wanted_fields {
     bool is_given;
-    bool is_empty; /* names of things alone */
+    bool is_empty; /* list only the names of items */
     unsigned count;
     struct str names[FIELDS_MOST];
 };
@@ -114,7 +114,7 @@ static bool is_wanted(const struct wanted_fields *wanted, struct str name)
     return !wanted->is_given;
 }
 
-/* Copies the members that are wanted of an object that was written. */
+/* Copies the selected members of a serialized object. */
 static void copy_wanted(struct json *json, struct str object, const struct wanted_fields *wanted,
                         struct arena *arena)
 {
@@ -138,7 +138,7 @@ static void copy_wanted(struct json *json, struct str object, const struct wante
     }
 }
 
-/* Does this version lack members of the collection's things? */
+/* Do items of the collection have members that this version does not have? */
 static bool lacks_members(const struct api_collection *collection, unsigned version)
 {
     for (const struct api_since *newer = collection->newer; newer != NULL && newer->name != NULL;
@@ -160,7 +160,8 @@ static bool is_lacking(const struct api_since *newer, unsigned version, struct s
     return false;
 }
 
-/* Copies a value that was written, as a member of this name, without what the version lacks. */
+/* Copies a serialized value as a member with this name, without members that the version does not
+ * have. */
 static void copy_older(struct json *json, struct json_text *text, struct str name,
                        const struct api_since *newer, unsigned version)
 {
@@ -190,7 +191,7 @@ static void copy_older(struct json *json, struct json_text *text, struct str nam
     json_close(json, opens == '{' ? '}' : ']');
 }
 
-/* The members of a thing: those that the version has, and that are wanted. */
+/* Writes an item: the members that the version has and that are selected. */
 static void put_thing(struct request *request, struct json *json,
                       const struct api_collection *collection, const struct api_thing *thing,
                       const struct wanted_fields *wanted)
@@ -271,7 +272,7 @@ static enum handler_result reset_things(struct request *request,
     return api_answer_nothing(request, 204);
 }
 
-/* GET, HEAD or DELETE of one thing; NULL: there is none of the name. */
+/* GET, HEAD or DELETE of one item; NULL: it does not exist. */
 static enum handler_result answer_thing(struct request *request,
                                         const struct api_collection *collection,
                                         const struct api_thing *found)

@@ -1,4 +1,4 @@
-/* Servers of groups, as the API shows and changes them: "/http/upstreams/NAME/servers[/ID]". */
+/* Servers of upstream groups: shows and changes them: "/http/upstreams/NAME/servers[/ID]". */
 #include "upstream/servers.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@
 
 enum {
     BODY_MOST = 64 << 10, /* bytes of a server as JSON */
-    ATTEMPTS_MOST = 1000, /* to make a change that others make one before */
-    DRAIN_SINCE = 2,      /* the version of the API that had it first */
+    ATTEMPTS_MOST = 1000, /* attempts of a change that conflicts with other changes */
+    DRAIN_SINCE = 2,      /* the first version of the API with `drain` */
 };
 
 static enum handler_result refuse(struct request *request, const struct refusal *refusal)
@@ -23,7 +23,7 @@ static enum handler_result refuse(struct request *request, const struct refusal 
     return api_refuse(request, refusal->status, refusal->code, refusal->text);
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 static void put_time(struct json *json, const char *name, uint64_t ms)
 {
@@ -75,7 +75,7 @@ static void show_entry(struct json *json, const struct server_form *form,
     json_close(json, '}');
 }
 
-/* Addresses that a name has: servers that follow from another one. */
+/* The addresses of a name: servers derived from another one. */
 static void show_children(struct json *json, const struct server_form *form,
                           const struct peer_set *set)
 {
@@ -139,7 +139,7 @@ static enum handler_result answer_entry(struct request *request, const struct up
     return api_answer_text(request, status, &out);
 }
 
-/* Can it be a server of the group? NULL, or what is wrong. */
+/* Can it be a server of the group? NULL, or an error. */
 static const struct refusal *check_entry(struct request *request,
                                          const struct upstream_group *group,
                                          const struct server_entry *entry, bool has_new_address)
@@ -171,7 +171,7 @@ static const struct refusal *check_entry(struct request *request,
     return group->balancer->refuses_backup && entry->slow_start_ms != 0 ? &no_slow_start : NULL;
 }
 
-/* ---- making a change ---- */
+/* ---- changes ---- */
 
 static struct server_entry *find_entry(const struct servers_list *list, uint64_t id)
 {
@@ -194,10 +194,10 @@ static bool has_twin(const struct servers_list *list, const struct server_entry 
     return false;
 }
 
-/* A change of one group; the request's kind says which. */
+/* A change of one group; its method determines the kind. */
 struct work {
     struct upstream_group *group;
-    uint64_t id; /* of PATCH and DELETE */
+    uint64_t id; /* for PATCH and DELETE */
     struct server_change change;
     struct server_entry result;
 };
@@ -209,7 +209,7 @@ static const struct refusal busy = {503, "UpstreamBusy", "others change the upst
 static const struct refusal quitting = {503, "ServerQuits",
                                         "this worker ends: send the request again"};
 
-/* POST: one server more. */
+/* POST: adds a server. */
 static const struct refusal *add_server(struct request *request, struct work *work,
                                         struct servers_list *list)
 {
@@ -273,7 +273,7 @@ static const struct refusal *remove_server(struct request *request, struct work 
     return NULL;
 }
 
-/* Orders of scripts that it is down, or up, end where somebody says what it is from now on. */
+/* A change by the API ends the effect of scripts that have set the server down or up. */
 static void forget_order(const struct work *work, const struct peer_set *set)
 {
     for (unsigned i = 0; work->change.has_down && i < set->count; i++) {
@@ -318,8 +318,8 @@ static const struct refusal *make_change(struct request *request, struct work *w
     return &busy;
 }
 
-/* The change is made, at the other nodes soon, and is in the state file before the client knows.
- * MAY WAIT. */
+/* Makes the change, sends it to the other nodes, and writes the state file before the response. MAY
+ * WAIT. */
 static enum handler_result change_group(struct request *request, const struct api_path *path,
                                         struct work *work)
 {
@@ -328,8 +328,8 @@ static enum handler_result change_group(struct request *request, const struct ap
                                              "the change is made, but not in the state file"};
 
     if (worker_is_quitting) {
-        return refuse(request,
-                      &quitting); /* the next generation does not see what is changed here */
+        return refuse(
+            request, &quitting); /* the next generation would not have a change that is made here */
     }
     if (!servers_sync_begin(group)) {
         return request->is_cancelled ? HANDLER_CLOSED : refuse(request, &busy);
@@ -383,7 +383,7 @@ static enum handler_result answer_server(struct request *request, const struct a
                                           : change_group(request, path, work);
 }
 
-/* The body of POST and PATCH. HANDLER_NEXT: it is in work->change. MAY WAIT. */
+/* Reads the body of POST and PATCH. HANDLER_NEXT: it is in work->change. MAY WAIT. */
 static enum handler_result read_body(struct request *request, struct work *work)
 {
     struct str body;

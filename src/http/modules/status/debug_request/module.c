@@ -1,4 +1,4 @@
-/* ngx_http_debug_request_module: the way of chosen requests through the server, as JSON: lines of a
+/* ngx_http_debug_request_module: records the processing of selected requests as JSON: lines in a
  * file, explanations in a zone. */
 #include "http/modules/status/debug_request/way.h"
 #include "http/routing/hooks.h"
@@ -10,10 +10,10 @@
 
 #define SECRET_LEAST 16 /* bytes */
 
-/* A field with a secret, or a network: who has one of them is looked at. */
+/* A header field with a secret, or a network: requests that match one of them are recorded. */
 struct debug_rule {
-    struct str field;  /* empty: a network */
-    struct str secret; /* of the field */
+    struct str field;  /* empty: it is a network */
+    struct str secret; /* value of the field */
     struct cidr network;
 };
 
@@ -30,7 +30,7 @@ TYPED_SETTINGS(debug_settings_at, struct debug_settings, debug_request_key, stru
 
 /* ---- requests ---- */
 
-/* Takes the same time wherever they differ. */
+/* Compares in constant time. */
 static bool is_same_secret(struct str given, struct str secret)
 {
     unsigned char difference = 0;
@@ -43,7 +43,7 @@ static bool is_same_secret(struct str given, struct str secret)
     return given.len == secret.len && difference == 0;
 }
 
-/* Backends do not get the secret, however often it is there. */
+/* Removes all fields with the secret, so that backends do not get it. */
 static bool take_secret(struct request *request, const struct debug_rule *rule)
 {
     bool is_meant = false;
@@ -78,8 +78,7 @@ static enum handler_result begin(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* The client learns the id, and nobody else does: a backend's own field of this name is not passed
- * on. */
+/* The response gets the id; a field with that name from a backend is removed. */
 static void add_id(struct request *request)
 {
     const struct str name = STR("X-Explain-ID");
@@ -196,7 +195,7 @@ static bool apply_debug(struct conf_scope *scope, const struct directive *row,
     if (conf_is_default(scope) || (node->count == 2 && str_is(node->args[1], "off"))) {
         return true;
     }
-    /* The file comes first, and may be left out where there is a zone. */
+    /* The file comes first, and is optional if there is a zone. */
     bool has_file = !str_starts(node->args[1], STR("zone="));
     for (unsigned i = has_file ? 2 : 1; i < node->count; i++) {
         if (!take_word(scope->conf, node, node->args[i], settings)) {

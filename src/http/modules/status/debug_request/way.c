@@ -1,4 +1,4 @@
-/* What is written down on the way of a request. */
+/* Records the processing of a request. */
 #include "http/modules/status/debug_request/way.h"
 
 #include "base/clock.h"
@@ -10,16 +10,17 @@
 #include "http/variables/variables.h"
 #include "shared/explain/explanations.h"
 
-#define LOCATIONS_MOST 100 /* that are listed for one search */
+#define LOCATIONS_MOST 100 /* locations that are listed for one search */
 
-/* The way so far; in the arena of the main request. */
+/* The record so far; in the arena of the main request. */
 struct way {
-    struct request_trace trace; /* first: what requests point to */
-    struct buf text;            /* of the steps */
+    struct request_trace trace; /* must be first: requests point to it */
+    struct buf text;            /* JSON of the steps */
     struct json json;
-    bool is_cut;                    /* WAY_MOST was reached */
-    const struct server_name *name; /* that chose the server; NULL: it is the default one */
-    struct str id;                  /* of the explanation; empty: none is kept */
+    bool is_cut; /* WAY_MOST was reached */
+    const struct server_name
+        *name;     /* the name that selected the server; NULL: it is the default server */
+    struct str id; /* of the explanation; empty: not stored */
 };
 
 static const struct request_trace_calls calls;
@@ -31,7 +32,7 @@ static struct way *way_of(const struct request *request)
 
 /* ---- steps ---- */
 
-/* Opens a step, unless there is no room for more. */
+/* Begins a step, unless the size limit was reached. */
 static bool begin_step(struct request *request, const char *what)
 {
     struct way *way = way_of(request);
@@ -77,7 +78,7 @@ static void put_result(struct request *request, enum handler_result result)
     }
 }
 
-/* Texts of a client, without the rest of one that is very long. */
+/* Writes a string from a client, shortened if it is very long. */
 static void put_text(struct json *json, const char *name, struct str text)
 {
     json_put_string(json, name, str_head(text, 1024));
@@ -126,7 +127,7 @@ static void put_location(struct json *json, const struct http_location *location
     json_close(json, '}');
 }
 
-/* Why was this one of a level not taken? NULL: it was not looked at. */
+/* Why was this location of a level not selected? NULL: it was not examined. */
 static const char *result_of(const struct http_location *location,
                              const struct http_location *taken, struct str uri, bool *is_past)
 {
@@ -150,7 +151,7 @@ static const char *result_of(const struct http_location *location,
     }
 }
 
-/* Those of one level that came into question, in the order of the file. */
+/* Writes the candidates of one level, in the order of the file. */
 static void put_level(struct json *json, const struct http_location *level,
                       const struct http_location *taken, struct str uri)
 {
@@ -166,7 +167,7 @@ static void put_level(struct json *json, const struct http_location *level,
     }
 }
 
-/* From the server down to where the search ended. */
+/* Writes the levels from the server down to the result of the search. */
 static void put_levels(struct json *json, const struct http_location *found, struct str uri)
 {
     if (found->parent != NULL) {
@@ -264,7 +265,7 @@ static const struct request_trace_calls calls = {.asked = asked,
                                                  .located = located,
                                                  .produced = produced};
 
-/* ---- the whole ---- */
+/* ---- the whole record ---- */
 
 static void free_text(void *arg)
 {

@@ -1,5 +1,4 @@
-/* The numbers that are shown to scrapers, family by family: those of the cells, of workers and of
- * the service. */
+/* Metrics of cells, workers and the service, family by family. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -31,7 +30,7 @@ void families_one(struct metrics_writer *writer, enum family_type type, const ch
 
 /* ---- requests, by series ---- */
 
-/* The labels of a series: two at most, with room for another. */
+/* The labels of a series: two at most, with space for another. */
 static void labels_of(unsigned series, struct label out[4])
 {
     struct str name;
@@ -95,12 +94,12 @@ static void put_times(struct metrics_writer *writer, struct label *labels,
     family_put_histogram(writer, labels, cell);
 }
 
-/* A family about requests, for each kind of series. */
+/* A family about requests, with samples for each kind of series. */
 struct request_family {
     const char *names[SERIES_KINDS];
     const char *help;
     enum family_type type;
-    /* A label may be added to the others. */
+    /* May append a label. */
     void (*write)(struct metrics_writer *writer, struct label *labels,
                   const struct metrics_cell *cell);
 };
@@ -200,7 +199,7 @@ static void write_certificates(struct metrics_writer *writer, struct arena *aren
     if (main->handshake == NULL) {
         return;
     }
-    /* Servers of one name have one line: of the first that has a certificate. */
+    /* Servers with the same name have one sample: that of the first with a certificate. */
     struct map seen = {0};
     vec_each(struct http_server *, server, &main->servers) {
         struct str name = (*server)->name.len == 0 ? STR("_") : (*server)->name;
@@ -221,7 +220,7 @@ static void put_slot(struct metrics_writer *writer, unsigned slot, uint64_t valu
     families_put(writer, LABELS({"slot", str_of(number)}), value);
 }
 
-/* A socket that all slots share is counted for the first of them. */
+/* A socket that all slots share is counted for the first slot. */
 static uint64_t waiting_at(unsigned slot)
 {
     uint64_t sum = 0;
@@ -305,7 +304,7 @@ static void put_response_time(struct metrics_writer *writer, const struct label 
                UNIT_MICROSECOND);
 }
 
-/* A family about peers as they are now. */
+/* A family about the current state of peers. */
 struct peer_family {
     const char *name;
     const char *help;
@@ -352,7 +351,7 @@ static void write_peers(struct metrics_writer *writer, struct arena *arena,
 
 /* ---- the service ---- */
 
-/* Resident memory of a process; false: not known, as it is gone. */
+/* Resident memory of a process; false: unknown, since the process has ended. */
 static bool resident_bytes(pid_t pid, uint64_t *bytes)
 {
     unsigned long long size = 0;

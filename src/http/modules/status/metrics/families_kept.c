@@ -1,5 +1,5 @@
-/* Families of what other packages keep in zones: limits, caches, keyvals, stores, discovery, orders
- * of certificates. */
+/* Metrics of data that other packages keep in zones: limits, caches, keyvals, stores, discovery,
+ * orders of certificates. */
 #include "base/shm.h"
 #include "cache/shared_fetch.h"
 #include "http/modules/status/metrics/families.h"
@@ -172,7 +172,7 @@ static void write_stores(struct metrics_writer *writer)
     }
 }
 
-/* Zones that nodes have in common. */
+/* Zones that nodes share. */
 static void write_tables(struct metrics_writer *writer)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* ngx_http_metrics_module: numbers of the service for Prometheus and for people. */
+/* ngx_http_metrics_module: metrics of the service for Prometheus, and a dashboard. */
 #include "http/modules/status/metrics/metrics.h"
 
 #include "base/parse.h"
@@ -18,14 +18,14 @@ struct metrics_main {
     uint64_t history_ms; /* of dashboard_history */
 };
 
-/* Of a reading. */
+/* State of one configuration. */
 struct dashboards {
-    bool is_wanted;    /* there is one: points are kept */
-    struct zone *zone; /* where; NULL: they are not */
-    uint64_t step_ms;  /* from one to the next */
+    bool is_wanted;    /* there is a dashboard: history is recorded */
+    struct zone *zone; /* for the history; NULL: not recorded */
+    uint64_t step_ms;  /* interval of its points */
 };
 
-/* Of a location with `dashboard`. */
+/* Settings of a location with `dashboard`. */
 struct dashboard_settings {
     struct str api; /* URI of a location with `api`; empty: none */
 };
@@ -36,12 +36,12 @@ struct metrics_server {
 
 struct metrics_settings {
     struct str zone;   /* status_zone; empty = none */
-    bool is_of_server; /* status_zone names the whole server */
-    unsigned series;   /* of a zone of locations */
+    bool is_of_server; /* status_zone is set for the whole server */
+    unsigned series;   /* of a status_zone for locations */
 };
 
 struct status_settings {
-    struct template *callback; /* of status_format jsonp; NULL: JSON */
+    struct template *callback; /* for `status_format jsonp`; NULL: JSON */
 };
 
 static struct settings_key main_key;
@@ -49,11 +49,12 @@ static struct settings_key server_key;
 static struct settings_key location_key;
 static struct settings_key status_key;
 
-static const struct generation *counting; /* whose requests this worker counts; or NULL */
+static const struct generation
+    *counting; /* the generation whose requests this worker counts; or NULL */
 
 /* ---- counting ---- */
 
-/* Apart, so that requests without a backend do not pay for its frame. */
+/* A separate function, so that requests without a backend do not need its stack frame. */
 __attribute__((noinline)) static void count_attempts(const struct exchange *x)
 {
     vec_each(const struct attempt, attempt, &x->attempts) {
@@ -70,7 +71,8 @@ __attribute__((noinline)) static void count_attempts(const struct exchange *x)
     }
 }
 
-/* Requests whose heads are whole and that have not ended are in progress, at their servers. */
+/* A request is in progress, in the counters of its server, from the end of its header until it
+ * ends. */
 static enum handler_result count_begin(struct request *request)
 {
     if (counting != NULL && request == request->main && !request->is_counted) {
@@ -107,14 +109,15 @@ static enum handler_result count_request(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 static struct dashboards *dashboards_of(struct conf *conf)
 {
     return conf_state(conf, "dashboards", sizeof(struct dashboards));
 }
 
-/* The points of plots, all or those after a number; what the page has to know besides. */
+/* Responds with points of the history, all or those after a number, and further data for the
+ * page. */
 static enum handler_result answer_history(struct request *request, struct str after)
 {
     const struct dashboard_settings *settings = request->answering->content.settings;
@@ -149,7 +152,7 @@ static enum handler_result answer_page(struct request *request)
 
 enum shown_as { AS_TEXT, AS_OPENMETRICS, AS_PROTOBUF, AS_PAGE, AS_JSON, SHOWN_AS };
 
-/* Where a client likes several the same it gets the first of them. */
+/* If a client accepts several equally, it gets the first of them. */
 static const struct str shown_types[SHOWN_AS] = {
     STR_INIT("text/plain; version=0.0.4; charset=utf-8"),
     STR_INIT("application/openmetrics-text; version=1.0.0; charset=utf-8"),
@@ -174,7 +177,7 @@ static enum handler_result metrics_answer(struct request *request)
     fields_by_variable_name(&request->headers, &request->arena, STR("accept"), &accept);
     unsigned as = accept_choose(accept, shown_types, SHOWN_AS);
     if (as == SHOWN_AS) {
-        as = AS_TEXT; /* a client that names nothing that we know: all scrapers read it */
+        as = AS_TEXT; /* nothing in Accept is known: all scrapers can read text */
     }
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
     fields_add(&request->response.fields, &request->arena, STR("X-Content-Type-Options"),
@@ -196,7 +199,7 @@ static enum handler_result metrics_answer(struct request *request)
     return response_gathered(request, 200, shown_types[as], &out);
 }
 
-/* The same as JSON, or as a call of a function with that. */
+/* The same as JSON, or as a function call with JSON. */
 static enum handler_result status_answer(struct request *request)
 {
     const struct status_settings *settings = location_settings(request->location, &status_key);
@@ -223,9 +226,9 @@ static enum handler_result status_answer(struct request *request)
 
 /* ---- when the configuration is read ---- */
 
-static const char zone_user, history_user; /* their addresses tell our zones from others */
+static const char zone_user, history_user; /* their addresses identify the owners of zones */
 
-/* Each server has a number of its own. */
+/* Gives each server a number of its own. */
 static void fresh_server(void *settings)
 {
     ((struct metrics_server *) settings)->series = SERIES_NONE;
@@ -318,7 +321,7 @@ static void name_series(struct http_main *main)
     }
 }
 
-/* The settings of the http block; NULL where it has no server. */
+/* The settings of the http block; NULL if it has no server. */
 static struct metrics_main *main_of(const struct http_main *main)
 {
     return main == NULL || main->servers.count == 0
@@ -371,10 +374,11 @@ static bool worker_start(struct generation *generation)
     const struct dashboards *dashboards = dashboards_of(&generation->conf);
 
     counting = status_zones_start(&generation->conf) ? generation : NULL;
-    history_stop(); /* without a master: of the former generation, which may have had a dashboard */
+    history_stop(); /* without a master: that of the former generation, which may have had a
+                       dashboard */
     if (counting != NULL && dashboards->zone != NULL && history_use(dashboards->zone) &&
         worker_slot == 0 && worker_role == WORKER_SERVES) {
-        history_start(dashboards->step_ms); /* one worker does it for all */
+        history_start(dashboards->step_ms); /* one worker records it for all */
     }
     return true;
 }
@@ -388,7 +392,7 @@ static void worker_quit(struct generation *generation)
 
 static void worker_end(struct generation *generation)
 {
-    if (counting == generation) { /* without a master the next one may have begun already */
+    if (counting == generation) { /* without a master the next generation may already be counting */
         metrics_worker_end();
         counting = NULL;
     }

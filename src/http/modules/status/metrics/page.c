@@ -1,5 +1,5 @@
-/* The page for people: page.html, as it is. The assembler takes it in; it is named from the root,
- * where the compiler runs. */
+/* The dashboard page: page.html, included unchanged by the assembler. Its path is relative to the
+ * root of the repository, where the compiler runs. */
 #include "http/modules/status/metrics/metrics.h"
 
 #include <stdio.h>
@@ -22,8 +22,8 @@ struct str metrics_page(void)
     return str_from(page_start, page_end);
 }
 
-/* The hash of what is in the element of the page, which there is once: as CSP names it
- * (CSP3, 2.3.1). */
+/* The hash of the contents of an element that exists once in the page, in the format of CSP (CSP3,
+ * 2.3.1). */
 static void put_hash(char out[64], const char *start, const char *end)
 {
     struct arena arena;

@@ -1,12 +1,12 @@
-/* The numbers as protobuf: messages MetricFamily of io.prometheus.client, each after its length.
- * The only form that has native histograms. */
+/* Metrics as protobuf: MetricFamily messages of io.prometheus.client, each preceded by its length.
+ * The only form with native histograms. */
 #include <math.h>
 
 #include "base/protobuf.h"
 #include "shared/metrics/counters.h"
 #include "shared/metrics/writer.h"
 
-/* Numbers of fields, of each message. */
+/* Field numbers by message. */
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4 };
 enum { METRIC_LABEL = 1, METRIC_GAUGE = 2, METRIC_COUNTER = 3, METRIC_HISTOGRAM = 7 };
 enum { LABEL_NAME = 1, LABEL_VALUE = 2 };
@@ -20,18 +20,18 @@ enum {
     HISTOGRAM_SCHEMA = 5,
     HISTOGRAM_ZERO_THRESHOLD = 6,
     HISTOGRAM_ZERO_COUNT = 7,
-    HISTOGRAM_SPAN = 12,  /* of buckets above zero */
-    HISTOGRAM_DELTA = 13, /* of buckets above zero: how many more than in the one before */
+    HISTOGRAM_SPAN = 12,  /* runs of buckets above zero */
+    HISTOGRAM_DELTA = 13, /* buckets above zero: each count minus that of the bucket before */
 };
 
-/* By enum family_type: MetricType, and the field of a metric. */
+/* By enum family_type: MetricType, and the field of a metric with the value. */
 static const unsigned char type_numbers[] = {0, 1, 4, 1};
 static const unsigned char value_fields[] = {METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM,
                                              METRIC_GAUGE};
 
 /* ---- families ---- */
 
-/* One without samples is left out: readers take it for a fault. */
+/* A family without samples is removed, because readers treat it as an error. */
 static void end_family(struct metrics_writer *writer)
 {
     if (writer->is_empty) {
@@ -87,7 +87,7 @@ static void put_protobuf(struct metrics_writer *writer, const struct label *labe
 
 /* ---- histograms ---- */
 
-/* Buckets of the classic one. */
+/* Buckets of a classic histogram. */
 static void put_classic(struct buf *out, const uint64_t *counts)
 {
     for (unsigned i = 0; i < TIMES_CLASSIC; i++) {
@@ -101,8 +101,8 @@ static void put_classic(struct buf *out, const uint64_t *counts)
     }
 }
 
-/* Where there are buckets: runs of them, the first from bucket 0, each further from the end of the
- * one before. */
+/* Runs of consecutive buckets: the offset of the first from bucket 0, of others from the end of the
+ * run before. */
 static void put_spans(struct buf *out, const uint64_t *counts)
 {
     int end = 0;

@@ -1,5 +1,5 @@
-/* The numbers as one document of JSON, in the shape that nginx Plus' `status` has had: what
- * monitors and pages read that know that. */
+/* Metrics as one JSON document in the format of nginx Plus' former `status`, for monitors and pages
+ * that know that format. */
 #include <unistd.h>
 
 #include "config.h"
@@ -18,7 +18,7 @@
 #include "shared/limit/zone.h"
 #include "upstream/peer.h"
 
-#define SHAPE_VERSION 8 /* of the data, as `status` counted */
+#define SHAPE_VERSION 8 /* version of the format */
 
 /* ---- requests ---- */
 

@@ -1,4 +1,4 @@
-/* The numbers as text: OpenMetrics, or Prometheus' form 0.0.4. */
+/* Metrics as text: OpenMetrics, or Prometheus' format 0.0.4. */
 #include <stdio.h>
 
 #include "shared/metrics/counters.h"
@@ -41,7 +41,7 @@ static void put_value(struct buf *out, struct str value)
     }
 }
 
-/* `name_tail{labels,le="bound"} `, to which a value is added. */
+/* Writes `name_tail{labels,le="bound"} `, to which the value is appended. */
 static void put_sample(struct metrics_writer *writer, const char *tail, const struct label *labels,
                        const char *bound)
 {

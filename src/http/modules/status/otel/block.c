@@ -1,11 +1,11 @@
-/* The block `otel_exporter`: where the collector is, and how it is spoken to. */
+/* The block `otel_exporter`: address and protocol of the collector. */
 #include "base/text.h"
 #include "http/modules/status/otel/otel.h"
 
 enum {
     GRPC_PORT = 4317,
     HTTP_PORT = 4318,
-    HEADERS_MOST = 8192 /* bytes of them together */,
+    HEADERS_MOST = 8192 /* total bytes of all headers */,
 };
 
 static struct settings_key exporter_key;
@@ -14,7 +14,7 @@ static const struct directive_word protocol_words[] = {{"grpc", OTEL_GRPC},
                                                        {"http/protobuf", OTEL_HTTP},
                                                        {NULL, 0}};
 
-/* As fields of HTTP/2 are: in lower case; what would end a field is refused. */
+/* Names become lower case as HTTP/2 requires; characters that would end a field are rejected. */
 static bool otel_header_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
@@ -50,8 +50,8 @@ static bool otel_header_apply(struct conf_scope *scope, const struct directive *
 
 #define TRACES_PATH STR("/v1/traces")
 
-/* Logs and metrics have places beside that of traces; where that is one of its own, none is known
- * for them. */
+/* The paths of logs and metrics are derived from that of traces; if that is not a standard one,
+ * they are unknown. */
 static void name_paths(struct arena *arena, struct otel_exporter *exporter, struct str path)
 {
     exporter->paths[OTEL_TRACES] = path;
@@ -92,7 +92,7 @@ static bool read_endpoint(struct conf *conf, struct otel_exporter *exporter, boo
     return exporter->group != NULL;
 }
 
-/* The collector's certificate is always checked. */
+/* The collector's certificate is always verified. */
 static bool secure_endpoint(struct conf_scope *scope, struct otel_exporter *exporter)
 {
     struct tls_client_settings *tls = &exporter->tls;

@@ -1,21 +1,22 @@
-/* The trace that a request belongs to: what its fields say, what is made of that, and what backends
- * receive. */
+/* The trace context of a request: from its fields, or generated, and passed to backends. */
 #include "base/checksum.h"
 #include "http/modules/status/otel/otel.h"
 #include "http/request/field_change.h"
 
-static const char context_of; /* its address tells our data of a request from others */
+static const char context_of; /* its address is the key of our data in a request */
 
 struct otel_context *otel_context_made(const struct request *request)
 {
     struct request *main = request->main;
     struct otel_context *context =
-        main->data == NULL ? NULL : request_data(main, &context_of, 0); /* most have no data */
+        main->data == NULL ? NULL
+                           : request_data(main, &context_of, 0); /* most requests have no data */
 
     return context != NULL && context->is_made ? context : NULL;
 }
 
-/* What is random has no zero bytes at its start alone (3.2.2.3 of the recommendation). */
+/* The first byte of a random id is made non-zero, so that an id is never all zero (3.2.2.3 of the
+ * recommendation). */
 static void make_ids(struct traceparent *own, bool has_parent)
 {
     if (has_parent) {
@@ -27,7 +28,7 @@ static void make_ids(struct traceparent *own, bool has_parent)
     own->span_id[0] |= own->span_id[0] == 0;
 }
 
-/* Two of the field are none: nobody can say which of them holds. */
+/* Two traceparent fields count as none, since it is uncertain which is valid. */
 static void extract(struct request *request, struct otel_context *context)
 {
     struct traceparent parent;
@@ -76,7 +77,7 @@ struct otel_context *otel_context_of(struct request *request)
     return context;
 }
 
-/* The fields of the request, which go to backends as others do. */
+/* Sets the fields in the request itself, so they are passed to backends as others are. */
 static void inject(struct request *request, struct otel_context *context)
 {
     char *text = arena_text(&request->arena, TRACEPARENT_SIZE);
@@ -91,13 +92,13 @@ static void inject(struct request *request, struct otel_context *context)
     context->is_injected = true;
 }
 
-static uint64_t seed; /* of this worker */
+static uint64_t seed; /* per worker */
 
-/* One share of all requests: a number of a linear congruential generator for each is all that those
- * pay that are not recorded. */
+/* If one share applies to all requests: one number of a linear congruential generator per request
+ * is the only cost of a request that is not recorded. */
 static struct {
     uint64_t state;
-    uint64_t most; /* of OTEL_ALL */
+    uint64_t most; /* compared with a share of OTEL_ALL */
 } share_of_all;
 
 void otel_contexts_start(uint64_t share)
@@ -107,8 +108,7 @@ void otel_contexts_start(uint64_t share)
     share_of_all.most = share;
 }
 
-/* Where a request lies between 0 and OTEL_ALL: by chance, and at the same place whenever it is
- * asked about. */
+/* A random position of the request between 0 and OTEL_ALL; always the same for one request. */
 static uint64_t place_of(const struct request *request)
 {
     uint64_t x = connection_number(request->connection) * 0x9e3779b97f4a7c15u;
@@ -118,7 +118,7 @@ static uint64_t place_of(const struct request *request)
     return x >> 32;
 }
 
-/* Does otel_trace record it here? */
+/* Does otel_trace of this location record the request? */
 static bool wants_trace(struct request *request, const struct otel_settings *settings)
 {
     if (!settings->is_variable) {
@@ -137,7 +137,7 @@ static void set_recorded(struct request *request)
     context->is_injected = false;
 }
 
-/* Once it is recorded it stays so, wherever it is redirected. */
+/* A recorded request remains recorded, wherever it is redirected. */
 static void decide(struct request *request, const struct otel_settings *settings)
 {
     if (request->trace_decision == TRACE_RECORDED) {
@@ -155,7 +155,7 @@ enum handler_result otel_enter_location(struct request *request)
     const struct otel_settings *settings = otel_settings_at(request->location);
 
     if (request != request->main) {
-        return HANDLER_NEXT; /* it shares the fields of the main one */
+        return HANDLER_NEXT; /* it shares the fields of the main request */
     }
     decide(request, settings);
     if (request->trace_decision == TRACE_RECORDED && settings->has_internal_spans) {
@@ -185,14 +185,15 @@ enum handler_result otel_log(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* May what is sent of a request ask for its context? A variable in it would make another one. */
+/* May the values to send use variables of the context? Such a variable would make another
+ * context. */
 static bool is_asked_for(const struct otel_settings *settings)
 {
     return otel_has_record(settings) || settings->span_name != NULL ||
            settings->attributes.count != 0;
 }
 
-/* Of the share. A context that nobody else needs is not kept. */
+/* Records a request of the share. A context that is not needed otherwise is not stored. */
 static __attribute__((noinline)) void record_of_share(struct request *request)
 {
     const struct otel_settings *settings = otel_settings_at(request->location);

@@ -1,5 +1,5 @@
-/* How spans and log records are written: attributes, identifiers and times as fields of OTLP,
- * straight to a room that is large enough. Implemented in frame.c. */
+/* Encodes spans and log records: attributes, ids and times as fields of OTLP, directly into a
+ * buffer that is large enough. Implemented in frame.c. */
 #ifndef HTTP_MODULES_STATUS_OTEL_ENCODE_H
 #define HTTP_MODULES_STATUS_OTEL_ENCODE_H
 
@@ -8,26 +8,24 @@
 
 #include "base/protobuf.h"
 
-/* Numbers of fields. */
+/* Field numbers. */
 enum { PAIR_KEY = 1, PAIR_VALUE = 2 };
 enum { VALUE_STRING = 1, VALUE_INT = 3 };
-enum { SCOPE_ITEMS = 2 }; /* spans, log records, metrics: of ScopeSpans and its likes */
+enum { SCOPE_ITEMS = 2 }; /* spans, log records, metrics: of ScopeSpans and similar messages */
 
-/* Bytes that are sent of a text: a client may write as much as its head has room for. */
+/* Bytes of a string that are sent; a client may send as much as the header limits allow. */
 enum { TEXT_MOST = 1024, TARGET_MOST = 4096 };
 
-/*
- * Spans are written straight to a room that is large enough for all but configured attributes, with
- * the lengths of short texts known beforehand: one request in ten that is recorded must not be
- * felt.
- */
-enum { SPAN_ROOM = 16 * 1024, ATTRIBUTE_ROOM = 64 /* beside key and text */ };
+/* Spans are written directly into a buffer with space for all but configured attributes, and the
+ * lengths of short strings are computed first: recording one request in ten must have no noticeable
+ * cost. */
+enum { SPAN_ROOM = 16 * 1024, ATTRIBUTE_ROOM = 64 /* in addition to key and value */ };
 
-/* Bytes of the lengths and keys around a short text, and the longest that all of them are single
- * bytes with. */
+/* Bytes for the lengths and keys around a short string, and the longest string with which all of
+ * them are single bytes. */
 enum { SHORT_AROUND = 6, SHORT_MOST = 127 - SHORT_AROUND };
 
-/* Room for a span at the end of the buffer. */
+/* Reserves space for a span at the end of the buffer. */
 static inline char *span_room(struct buf *out)
 {
     return out->capacity - out->len >= SPAN_ROOM ? out->data + out->len
@@ -55,7 +53,7 @@ static inline char *put_varint(char *at, uint64_t value)
     return at + protobuf_varint(at, value);
 }
 
-#define NOT_ASCII 0x8080808080808080u /* of eight bytes */
+#define NOT_ASCII 0x8080808080808080u /* in any of eight bytes */
 
 #define COPY_WORD(TYPE, TO, FROM)                                                                  \
     do {                                                                                           \
@@ -65,8 +63,8 @@ static inline char *put_varint(char *at, uint64_t value)
         bits |= word;                                                                              \
     } while (0)
 
-/* Copies a text and gives the bits that its bytes have, so that it is read once; a short one by two
- * words that overlap. */
+/* Copies a string and returns the OR of its bytes, so that it is read once; a short one by two
+ * overlapping words. */
 static inline __attribute__((always_inline)) uint64_t put_bytes(char *at, struct str text)
 {
     size_t len = text.len;
@@ -89,7 +87,7 @@ static inline __attribute__((always_inline)) uint64_t put_bytes(char *at, struct
     return bits;
 }
 
-/* Key, and the lengths around it. */
+/* Writes the key, and the lengths around it. */
 static inline char *put_key_of(char *at, unsigned field, struct str key, size_t value_size)
 {
     at = put_byte(at, field << 3 | PROTOBUF_BYTES);
@@ -102,11 +100,11 @@ static inline char *put_key_of(char *at, unsigned field, struct str key, size_t 
     return put_byte(at, (unsigned) value_size);
 }
 
-/* What is long, or no ASCII. */
+/* Writes a long string, or one that is not ASCII. */
 char *otel_put_long_text(char *at, unsigned field, struct str key, struct str value, size_t most);
 
-/* There are key.len + most + ATTRIBUTE_ROOM bytes of room. Inlined, so that a constant key is a few
- * words. */
+/* There must be space for key.len + most + ATTRIBUTE_ROOM bytes. Inlined, so that a constant key
+ * becomes a few stores. */
 static inline __attribute__((always_inline)) char *put_text(char *at, unsigned field,
                                                             struct str key, struct str value,
                                                             size_t most)
@@ -122,7 +120,7 @@ static inline __attribute__((always_inline)) char *put_text(char *at, unsigned f
                : otel_put_long_text(at, field, key, value, most);
 }
 
-/* What is not known is left out. */
+/* Omits an empty value. */
 static inline __attribute__((always_inline)) char *put_own_text(char *at, unsigned field,
                                                                 struct str key, struct str value)
 {
@@ -159,11 +157,11 @@ static inline char *put_time(char *at, unsigned field, uint64_t ns)
     return at + sizeof(ns);
 }
 
-/* The same of a message that has more. */
+/* The same for a longer message. */
 void otel_put_long_length(struct buf *out, size_t at);
 
-/* The length of a message goes before it, where two bytes were left for it: it has more than 127
- * bytes, and seldom more than two tell. */
+/* Writes the length of a message into the two bytes left for it: usually it is between 128 and
+ * 16383. */
 static inline void otel_put_length(struct buf *out, size_t at)
 {
     size_t size = out->len - at - 2;

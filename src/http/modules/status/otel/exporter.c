@@ -1,5 +1,5 @@
-/* A worker's spans, log records and metrics on their way to the collector: when they are sent, and
- * what becomes of those that are not. */
+/* Queues of a worker's spans, log records and metrics: when they are sent to the collector, and
+ * what happens after failures. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,17 +9,17 @@
 #include "http/modules/status/otel/ring.h"
 
 enum {
-    ATTEMPTS_MOST = 5,      /* of one batch */
-    RETRY_FIRST_MS = 1000,  /* after the first failure; twice as long after each further one */
-    QUIT_TIMEOUT_MS = 3000, /* of all that is left, when the worker is going to end */
-    DROPS_LOGGED_EVERY_MS = 60000 /* one line */
+    ATTEMPTS_MOST = 5,            /* of one batch */
+    RETRY_FIRST_MS = 1000,        /* after the first failure; doubled after each further one */
+    QUIT_TIMEOUT_MS = 3000,       /* for everything that remains when the worker quits */
+    DROPS_LOGGED_EVERY_MS = 60000 /* one message */
 };
 
-/* How logs name what is sent. */
+/* Names in log messages. */
 static const struct {
     const char *items;
-    const char *parts;  /* that a collector may refuse one by one */
-    const char *suffix; /* of the line about a failure; traces have that of nginx */
+    const char *parts;  /* items that a collector can reject individually */
+    const char *suffix; /* appended to the failure message; for traces it is the same as nginx's */
 } signals[OTEL_SIGNALS] = {
     [OTEL_TRACES] = {"spans", "spans", ""},
     [OTEL_LOGS] = {"log records", "log records", ", log records"},
@@ -27,26 +27,26 @@ static const struct {
 };
 
 struct exporter {
-    struct exporter *next; /* of generations that have not ended */
+    struct exporter *next; /* list of exporters, for generations that have not ended */
     enum otel_signal signal;
     const struct otel_exporter *settings;
     const struct otel_main *main;
     const struct generation *generation;
     struct span_ring ring;
-    struct timer timer;  /* the next batch is due; while quitting: sending takes too long */
-    struct fiber *fiber; /* that sends; or NULL */
+    struct timer timer;  /* the next batch is due; when quitting: time limit of sending */
+    struct fiber *fiber; /* the sending fiber; or NULL */
     struct grpc_link grpc;
     struct otel_link link;
     const struct log *log;
-    unsigned attempts;       /* of the oldest batch so far */
-    uint64_t logged_ms;      /* when drops were logged last; 0 = never */
-    uint64_t logged_dropped; /* those that were logged */
+    unsigned attempts;       /* of the oldest batch */
+    uint64_t logged_ms;      /* when drops were last logged; 0 = never */
+    uint64_t logged_dropped; /* value of ring.dropped at that time */
     bool is_sending;
     bool is_quitting;
 };
 
-/* Those of this process, newest first: without a master, the former generation's ends while the
- * next one serves. */
+/* Of this process, newest first: without a master, the former generation ends while the next one
+ * serves. */
 static struct exporter *exporters;
 
 static struct exporter **exporter_of(const struct generation *generation, enum otel_signal signal)
@@ -59,7 +59,7 @@ static struct exporter **exporter_of(const struct generation *generation, enum o
     return at;
 }
 
-/* ---- what is logged ---- */
+/* ---- log messages ---- */
 
 static void count_sent(const struct exporter *exporter, unsigned items)
 {
@@ -80,7 +80,7 @@ static void drop(struct exporter *exporter, unsigned items)
     count_dropped(exporter, items);
 }
 
-/* Seldom: a collector that is down has this worker drop spans at each request. */
+/* Logged rarely: while a collector is down, a worker drops spans at each request. */
 static void log_drops(struct exporter *exporter)
 {
     uint64_t now_ms = clock_now.now_ms;
@@ -121,13 +121,13 @@ static void plan(struct exporter *exporter, uint64_t in_ms)
     timer_set(&exporter->timer, clock_now.now_ms + in_ms);
 }
 
-/* How long after a failure the batch is tried again. */
+/* The delay of the next attempt after a failure. */
 static uint64_t retry_delay(const struct exporter *exporter)
 {
     return (uint64_t) RETRY_FIRST_MS << (exporter->attempts - 1);
 }
 
-/* The oldest batch was not taken. True: it is tried again later. */
+/* The oldest batch was not accepted. True: it stays for another attempt. */
 static bool settle_failure(struct exporter *exporter, enum otel_sent sent, unsigned items,
                            const struct otel_outcome *outcome)
 {
@@ -145,7 +145,7 @@ static bool settle_failure(struct exporter *exporter, enum otel_sent sent, unsig
     return is_kept;
 }
 
-/* Sends the oldest batch. False: it stays, and is tried again later. MAY WAIT. */
+/* Sends the oldest batch. False: it stays for another attempt. MAY WAIT. */
 static bool send_oldest(struct exporter *exporter)
 {
     const struct span_batch *batch = span_ring_take(&exporter->ring);
@@ -183,7 +183,7 @@ static void free_exporter(struct exporter *exporter)
     free(exporter);
 }
 
-/* A fiber: sends what there is, or, while the worker serves, what is due. */
+/* The main function of the fiber: sends everything when quitting, otherwise full batches. */
 static void run_exporter(void *arg)
 {
     struct exporter *exporter = arg;
@@ -228,13 +228,13 @@ static void exporter_is_due(struct timer *timer)
     struct exporter *exporter = container_of(timer, struct exporter, timer);
 
     if (exporter->is_quitting && exporter->fiber != NULL) {
-        fiber_cancel(exporter->fiber); /* the worker does not wait longer */
+        fiber_cancel(exporter->fiber); /* the time limit for quitting has passed */
     } else {
         start_sending(exporter);
     }
 }
 
-/* Where an item is put; NULL: it is dropped. */
+/* The buffer for the next item; NULL: it is dropped. */
 static struct buf *next_item(struct exporter *exporter)
 {
     struct buf *out = span_ring_next(&exporter->ring);
@@ -245,13 +245,13 @@ static struct buf *next_item(struct exporter *exporter)
     return out;
 }
 
-/* Something was added. is_full: a batch is. */
+/* Schedules sending after an item was added. is_full: a batch is full. */
 static void send_in_time(struct exporter *exporter, bool is_full)
 {
     if (exporter->is_quitting) {
-        start_sending(exporter); /* the worker waits for fibers, not for timers */
+        start_sending(exporter); /* the worker waits for fibers, but not for timers */
     } else if (exporter->is_sending || exporter->attempts != 0) {
-        return; /* the fiber sees it, or the next attempt is planned */
+        return; /* the fiber will check, or the next attempt is scheduled */
     } else if (is_full) {
         plan(exporter, 0);
     } else if (exporter->timer.deadline_ms == NO_DEADLINE) {
@@ -283,8 +283,8 @@ void otel_exporter_drop(struct generation *generation, enum otel_signal signal, 
     }
 }
 
-/* Attempts come after the request, whose span tells more. True: a batch is full. Seldom needed, so
- * beside otel_record. */
+/* Attempts follow the request, whose span is more important. True: a batch is full. Rarely used, so
+ * not inlined in otel_record. */
 static __attribute__((noinline)) bool record_attempts(struct exporter *exporter,
                                                       const struct request *request,
                                                       const struct otel_context *context)
@@ -351,7 +351,7 @@ bool otel_exporter_start(struct generation *generation, const struct otel_main *
                          enum otel_signal signal)
 {
     struct exporter *exporter = calloc(1, sizeof(*exporter));
-    /* All metrics are one item. While one waits to be sent again one more may wait. */
+    /* All metrics are one item. While one waits for another attempt, one more may wait. */
     unsigned room = signal == OTEL_METRICS ? 2 : (unsigned) main->exporter->batch_count;
     unsigned batch_size = signal == OTEL_METRICS ? 1 : (unsigned) main->exporter->batch_size;
 

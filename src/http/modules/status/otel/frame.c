@@ -1,10 +1,9 @@
-/* What is around spans, log records and metrics: these messages of OTLP differ in their names
- * alone. */
+/* The messages around spans, log records and metrics, which differ only in their names. */
 #include "config.h"
 #include "http/modules/status/otel/encode.h"
 #include "http/modules/status/otel/otel.h"
 
-/* Numbers of fields, of each message. */
+/* Field numbers by message. */
 enum { REQUEST_RESOURCES = 1 };
 enum { RESOURCE = 1, RESOURCE_SCOPES = 2 };
 enum { RESOURCE_ATTRIBUTES = 1 };
@@ -25,7 +24,7 @@ static char *put_delimited(char *at, unsigned field, size_t size)
     return put_varint(at, size);
 }
 
-/* Where the text is ASCII, as a long user agent is. NULL: it is not. */
+/* Writes a long string if it is ASCII, as long user agents are. NULL: it is not. */
 static char *put_long_ascii(char *at, unsigned field, struct str key, struct str value)
 {
     size_t inner = 1 + varint_size(value.len) + value.len;
@@ -106,7 +105,7 @@ static void put_scope(struct buf *out)
     protobuf_end(out, scope);
 }
 
-/* All before the items; their size is in it twice. */
+/* Writes everything before the items; it contains their size twice. */
 static void put_frame(struct buf *out, const struct otel_main *main, size_t items_size)
 {
     struct buf resource = {0};

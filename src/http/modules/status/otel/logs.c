@@ -1,4 +1,4 @@
-/* Lines of the error log and of requests as log records of OTLP: opentelemetry.proto.logs.v1. */
+/* Lines of the error log and of requests as OTLP log records: opentelemetry.proto.logs.v1. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ enum {
     RECORD_EVENT = 12,
 };
 
-/* Numbers of severities, as the specification has them for those of syslog. */
+/* Severity numbers that the specification assigns to syslog levels. */
 static const unsigned char severities[LOG_DEBUG + 1] = {
     [LOG_STDERR] = 17, [LOG_EMERG] = 21,  [LOG_ALERT] = 19, [LOG_CRIT] = 18, [LOG_ERROR] = 17,
     [LOG_WARN] = 13,   [LOG_NOTICE] = 10, [LOG_INFO] = 9,   [LOG_DEBUG] = 5,
@@ -28,10 +28,10 @@ static const unsigned char severities[LOG_DEBUG + 1] = {
 
 /* ---- records ---- */
 
-/* What each record begins with. Body and event follow. */
+/* Writes the beginning of a record; body and event follow. */
 static char *put_head(char *at, uint64_t time_ns, enum log_level level)
 {
-    at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* its length of most */
+    at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* most lengths take two bytes */
     at = put_time(at, RECORD_TIME, time_ns);
     at = put_time(at, RECORD_OBSERVED, time_ns);
     at = put_byte(at, RECORD_SEVERITY << 3 | PROTOBUF_VARINT);
@@ -90,34 +90,32 @@ void otel_log_request(struct request *request, struct str text)
 
 /* ---- the error log ---- */
 
-/* Memory that lines wait in until they become records. It is not touched where little is logged. */
+/* Memory for lines until they become records. Its pages are not used if little is logged. */
 enum { LINES_ROOM = 256 * 1024 };
 
-/* What is before a line's bytes. */
+/* Header of a stored line. */
 struct kept_line {
     uint64_t time_ns;
     uint32_t len;
     uint32_t level;
 };
 
-/*
- * Of this process: lines come from threads of pools and from signal handlers, too, so they are kept
- * as they are. The loop makes records of them.
- */
+/* Per process: lines may come from threads of pools and from signal handlers, so they are stored
+ * unchanged, and the loop converts them to records. */
 static struct {
     struct log_tap tap;
     pthread_mutex_t lock;
-    struct generation *generation; /* whose exporter gets them; NULL: none */
-    struct timer timer;            /* they become records */
+    struct generation *generation; /* whose exporter gets the records; NULL: none */
+    struct timer timer;            /* when lines are converted */
     uint64_t interval_ms;
-    enum log_level level; /* the least important that is kept */
-    size_t used;          /* bytes of room */
-    unsigned dropped;     /* lines that found no room */
+    enum log_level level; /* the least important level that is stored */
+    size_t used;          /* used bytes */
+    unsigned dropped;     /* lines without space */
     char *room;
 } lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* This thread holds the lock, or reports about the collector: lines of a signal handler then, and
- * those of that, are left out. */
+/* This thread holds the lock, or logs a message about the collector: lines of a signal handler in
+ * the first case, and these messages, are omitted. */
 static __thread volatile bool is_paused;
 
 void otel_error_log_pause(void)
@@ -152,8 +150,8 @@ static void take_line(struct log_tap *tap, enum log_level level, struct str line
     is_paused = false;
 }
 
-/* "2026/11/29 06:30:00 [error] 12#13: *1 …": the body is what follows, the numbers are attributes.
- */
+/* "2026/11/29 06:30:00 [error] 12#13: *1 …": the body is the text after that, the numbers become
+ * attributes. */
 static void put_line(struct buf *out, const struct kept_line *kept, struct str line)
 {
     size_t start = out->len;
@@ -179,7 +177,7 @@ static void put_line(struct buf *out, const struct kept_line *kept, struct str l
     otel_put_length(out, start + 1);
 }
 
-/* The lock is held by nobody else for longer than it takes to copy. */
+/* The lock is only held while lines are copied. */
 static size_t take_lines(struct buf *out, unsigned *dropped)
 {
     is_paused = true;
@@ -234,7 +232,8 @@ bool otel_error_log_start(struct generation *generation, const struct otel_main 
         timer_init(&lines.timer, drain_is_due);
         log_tap_add(&lines.tap);
     } else {
-        otel_error_log_drain(lines.generation); /* without a master: the former one's */
+        otel_error_log_drain(
+            lines.generation); /* without a master: those of the former generation */
     }
     lines.generation = generation;
     lines.level = (enum log_level) main->error_log;
@@ -250,7 +249,8 @@ void otel_error_log_end(struct generation *generation)
     }
     log_tap_remove(&lines.tap);
     timer_remove(&lines.timer);
-    /* Nothing is sent any more. The memory stays: a thread may be about to add a line to it. */
+    /* Nothing is sent any more. The memory is not freed, because a thread may be about to add a
+     * line. */
     pthread_mutex_lock(&lines.lock);
     unsigned dropped = lines.dropped;
     for (size_t at = 0; at != lines.used; dropped++) {

@@ -1,5 +1,5 @@
-/* The numbers of `metrics` as metrics of OTLP: opentelemetry.proto.metrics.v1. One worker sends
- * them for all. */
+/* The metrics of `metrics` as OTLP: opentelemetry.proto.metrics.v1. One worker sends them for
+ * all. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/status/otel/encode.h"
@@ -16,9 +16,9 @@ enum {
     METRIC_SUM = 7,
     METRIC_HISTOGRAM = 9,
 };
-enum { DATA_POINTS = 1, DATA_TEMPORALITY = 2, SUM_IS_MONOTONIC = 3 }; /* of each kind of data */
+enum { DATA_POINTS = 1, DATA_TEMPORALITY = 2, SUM_IS_MONOTONIC = 3 }; /* of all kinds of data */
 enum { TEMPORALITY_CUMULATIVE = 2 };
-enum { POINT_START = 2, POINT_TIME = 3 }; /* of each kind of points */
+enum { POINT_START = 2, POINT_TIME = 3 }; /* of all kinds of points */
 enum { NUMBER_DOUBLE = 4, NUMBER_INT = 6, NUMBER_ATTRIBUTES = 7 };
 enum {
     HISTOGRAM_COUNT = 4,
@@ -28,12 +28,12 @@ enum {
     HISTOGRAM_ATTRIBUTES = 9
 };
 
-/* A form with what its points need. */
+/* A form with the data for its points. */
 struct otlp_form {
-    struct metrics_form form; /* first */
-    uint64_t began_ns;        /* since when counters count */
+    struct metrics_form form; /* must be first */
+    uint64_t began_ns;        /* start time of the counters */
     uint64_t now_ns;
-    size_t data; /* where the data of the family begin */
+    size_t data; /* offset of the data of the family */
 };
 
 /* ---- families ---- */
@@ -49,7 +49,7 @@ static struct otlp_form *form_of(const struct metrics_writer *writer)
     return (struct otlp_form *) (void *) writer->form;
 }
 
-/* Units are part of the names that Prometheus has. */
+/* Names of Prometheus contain the unit. */
 static struct str unit_of(struct str name)
 {
     return str_ends(name, STR("_seconds")) ? STR("s")
@@ -70,7 +70,7 @@ static void begin_otlp(struct metrics_writer *writer, const char *help)
     form_of(writer)->data = protobuf_begin(out, data_field(writer->type));
 }
 
-/* A family without points says nothing. */
+/* Removes a family without points. */
 static void end_otlp(struct metrics_writer *writer)
 {
     struct buf *out = writer->out;
@@ -150,9 +150,9 @@ static void put_otlp_histogram(struct metrics_writer *writer, const struct label
 
 /* ---- when ---- */
 
-/* Of this worker. */
+/* Per worker. */
 static struct {
-    struct generation *generation; /* NULL: it sends none */
+    struct generation *generation; /* NULL: this worker sends none */
     struct timer timer;
     uint64_t interval_ms;
 } metrics;
@@ -174,7 +174,7 @@ static void export_metrics(void)
     struct arena arena;
 
     if (out == NULL) {
-        return; /* the collector takes none: counted */
+        return; /* the collector is not reachable: counted */
     }
     arena_init(&arena);
     zones->write(out, &arena, conf, &form.form);

@@ -14,15 +14,15 @@ static struct settings_key main_key;
 
 /* ---- http ---- */
 
-/* What is known when all blocks were read. */
+/* Computed after all blocks were read. */
 struct otel_reading {
     bool is_wanted;                  /* some location records requests */
-    bool is_logged;                  /* some location has log records of its requests */
-    const struct conf_node *sender;  /* the first line that needs the exporter */
-    const struct conf_node *by_path; /* the first that is about logs or metrics */
+    bool is_logged;                  /* some location sends log records of requests */
+    const struct conf_node *sender;  /* the first directive that needs the exporter */
+    const struct conf_node *by_path; /* the first one about logs or metrics */
     const struct otel_main *main;    /* NULL: there is no server */
-    bool is_judged, is_uniform;      /* whether it is known; see is_uniform */
-    uint64_t share;                  /* where it is */
+    bool is_judged, is_uniform;      /* is_uniform was determined; see is_uniform() */
+    uint64_t share;                  /* if is_uniform: the share */
 };
 
 static struct otel_reading *reading_of(struct conf *conf)
@@ -30,7 +30,7 @@ static struct otel_reading *reading_of(struct conf *conf)
     return conf_state(conf, "otel", sizeof(struct otel_reading));
 }
 
-/* This line needs the exporter. */
+/* Notes that this directive needs the exporter. */
 static void need_exporter(struct conf *conf, const struct conf_node *node, enum otel_signal signal)
 {
     struct otel_reading *reading = reading_of(conf);
@@ -41,7 +41,7 @@ static void need_exporter(struct conf *conf, const struct conf_node *node, enum 
     }
 }
 
-/* Is the name of an attribute one? */
+/* Is it a valid attribute name? */
 static bool check_attribute(struct conf *conf, const struct conf_node *node)
 {
     struct str rest = node->args[1];
@@ -68,7 +68,7 @@ static bool otel_resource_apply(struct conf_scope *scope, const struct directive
     return true;
 }
 
-/* off, or how important lines have to be. */
+/* off, or the least important level. */
 /* clang-format off */
 static const struct directive_word level_words[] = {
     {"off", LOG_STDERR},
@@ -148,7 +148,7 @@ static const struct directive_table main_table = {
 
 /* ---- locations ---- */
 
-/* on, off, or "12.5%", exact to a thousandth of a percent. */
+/* Parses on, off, or "12.5%", with a precision of a thousandth of a percent. */
 static bool read_share(struct str value, uint64_t *share)
 {
     uint64_t thousandths;
@@ -209,7 +209,7 @@ static const struct directive_word context_words[] = {{"ignore", OTEL_IGNORE},
                                                       {"propagate", OTEL_PROPAGATE},
                                                       {NULL, 0}};
 
-/* Readers refuse a whole message for a name that is no UTF-8. */
+/* Receivers reject a whole message if a name is not UTF-8. */
 static bool otel_attribute_apply(struct conf_scope *scope, const struct directive *row,
                                  struct conf_node *node, void *settings)
 {
@@ -277,9 +277,9 @@ static bool records_here(const struct http_location *location)
     return otel_has_record(otel_settings_at(location));
 }
 
-/* Do all locations record the same requests, whatever is known of these, without parts, and have
- * nothing to do with fields? Then it is early enough to decide when a request is logged: one that
- * is not recorded pays for one look. A field is read before scripts change it. */
+/* Do all locations record the same requests, whatever their contents, without parts and without
+ * using trace fields? Then the decision can be made when a request is logged, and a request that is
+ * not recorded costs one check. (Fields must be read earlier, before scripts change them.) */
 static bool is_uniform(const struct http_main *main)
 {
     const struct otel_settings *first = NULL;
@@ -297,7 +297,7 @@ static bool is_uniform(const struct http_main *main)
     return true;
 }
 
-/* Asked for each location when hooks are linked, which is before otel_end. */
+/* Called for each location when hooks are linked, which is before otel_end. */
 static bool records_uniformly(const struct http_main *main)
 {
     struct otel_reading *reading = reading_of(&main->generation->conf);
@@ -325,7 +325,7 @@ static bool is_wanted_at(const struct http_location *location)
            reading_of(&location->server->main->generation->conf)->is_wanted;
 }
 
-/* A request may have been redirected to a location that records none. */
+/* A request may have been redirected to a location that does not record. */
 static bool logs_here(const struct http_location *location)
 {
     return is_wanted_at(location) && !records_uniformly(location->server->main);
@@ -336,8 +336,7 @@ static bool logs_share_here(const struct http_location *location)
     return is_wanted_at(location) && records_uniformly(location->server->main);
 }
 
-/* Each location gets settings of its own: those of its parent are the same otherwise where it has
- * no row. */
+/* Gives each location settings of its own, since those without a row share their parent's. */
 static void lay_out_spans(struct http_main *main, struct arena *arena)
 {
     vec_each(struct http_location *, at, &main->locations) {
@@ -398,7 +397,7 @@ static bool worker_start(struct generation *generation)
     return true;
 }
 
-/* What is left is sent. */
+/* Sends everything that remains. */
 static void worker_quit(struct generation *generation)
 {
     otel_error_log_drain(generation);

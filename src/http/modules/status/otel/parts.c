@@ -1,16 +1,16 @@
-/* What a request goes through, as spans within its own: handlers that take time, subrequests,
- * look-ups in the cache. */
+/* Parts of the processing of a request, as spans within its own: slow handlers, subrequests, cache
+ * lookups. */
 #include "base/clock.h"
 #include "http/exchange/exchange.h"
 #include "http/modules/status/otel/otel.h"
 #include "http/routing/hooks.h"
 
-#define PARTS_MOST 64       /* of a request */
-#define SHORTEST_NS 1000000 /* of a handler that says nothing about access */
+#define PARTS_MOST 64       /* per request */
+#define SHORTEST_NS 1000000 /* for handlers that do not decide about access */
 
-/* The parts of a main request, and of its subrequests. */
+/* The parts of a main request and its subrequests. */
 struct parts {
-    struct request_trace trace; /* first */
+    struct request_trace trace; /* must be first */
     struct vec items;           /* struct otel_part */
     unsigned dropped;
 };
@@ -43,7 +43,7 @@ static void part_asked(struct request_trace *trace, struct request *request, req
         return;
     }
     struct str module =
-        str_of(hook->name); /* "lua early": a module may have two places in a phase */
+        str_of(hook->name); /* "lua early": a module may have two hooks in a phase */
     const struct str words[] = {str_of(phase_words[hook->phase]), STR(" "), str_cut(&module, ' ')};
     add_part(trace, request,
              &(struct otel_part){.name = arena_join(&request->main->arena, words, 3),

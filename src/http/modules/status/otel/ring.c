@@ -1,4 +1,4 @@
-/* Spans of a worker that wait to be sent. */
+/* Batches of a worker that wait to be sent. */
 #include "http/modules/status/otel/ring.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ const struct span_batch *span_ring_take(struct span_ring *ring)
     return batch_at(ring, 0);
 }
 
-/* Its memory goes as well: traffic that comes once a day does not keep it. */
+/* Frees the memory of the batch as well, so that it is not kept after a rare traffic peak. */
 void span_ring_sent(struct span_ring *ring, bool is_kept)
 {
     struct span_batch *batch = batch_at(ring, 0);

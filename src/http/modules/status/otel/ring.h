@@ -1,5 +1,5 @@
-/* Spans of a worker that wait to be sent: batches in a ring, bounded in number and bytes. Knows no
- * request and no collector. */
+/* A ring of batches of spans that wait to be sent, bounded in number and bytes. Independent of
+ * requests and collectors. */
 #ifndef HTTP_MODULES_STATUS_OTEL_RING_H
 #define HTTP_MODULES_STATUS_OTEL_RING_H
 
@@ -8,37 +8,39 @@
 
 #include "base/buf.h"
 
-#define SPAN_BATCH_BYTES (1024 * 1024) /* of a batch; a batch with as many takes no span more */
+#define SPAN_BATCH_BYTES (1024 * 1024) /* a batch with at least this many bytes is full */
 
 /* Spans that are sent together. */
 struct span_batch {
-    /* Room for what the message begins with, then fields `spans` of a ScopeSpans message (OTLP). */
+    /* Space for the beginning of the message, followed by fields `spans` of a ScopeSpans message
+     * (OTLP). */
     struct buf spans;
-    unsigned count; /* of them */
+    unsigned count; /* number of spans */
 };
 
 struct span_ring {
     struct span_batch *batches;
     size_t frame;        /* bytes before the first span */
-    size_t expected;     /* bytes of a batch, as the last one had: it grows without being copied */
-    unsigned room;       /* batches at most; batch_count */
-    unsigned batch_size; /* spans of a batch at most */
-    unsigned first;      /* the oldest batch */
-    unsigned used;       /* batches that have spans */
-    struct span_batch *open; /* that takes the next span; NULL: a further one does */
-    bool is_sending;         /* the oldest one is on its way: it takes no more */
-    uint64_t dropped;        /* spans that found no room */
+    size_t expected;     /* bytes to reserve for a batch, based on the last one, so that it grows
+                            without copying */
+    unsigned room;       /* maximum number of batches; batch_count */
+    unsigned batch_size; /* maximum number of spans in a batch */
+    unsigned first;      /* index of the oldest batch */
+    unsigned used;       /* number of batches with spans */
+    struct span_batch *open; /* the batch for the next span; NULL: another one must be opened */
+    bool is_sending;         /* the oldest batch is being sent, and gets no further spans */
+    uint64_t dropped;        /* spans without space */
 };
 
-/* False: no memory. */
+/* False: out of memory. */
 bool span_ring_open(struct span_ring *ring, unsigned room, unsigned batch_size, size_t frame);
 void span_ring_close(struct span_ring *ring);
 
-/* Opens a further batch. NULL: all are full, and a span is counted as dropped. */
+/* Opens another batch. NULL: all are full, and a span is counted as dropped. */
 struct span_batch *span_ring_open_batch(struct span_ring *ring);
 
-/* Where the next span is put; span_ring_added when it was. NULL: all batches are full, and it is
- * counted as dropped. */
+/* The buffer for the next span; call span_ring_added after writing it. NULL: all batches are full,
+ * and it is counted as dropped. */
 static inline struct buf *span_ring_next(struct span_ring *ring)
 {
     struct span_batch *batch = ring->open != NULL ? ring->open : span_ring_open_batch(ring);
@@ -46,7 +48,7 @@ static inline struct buf *span_ring_next(struct span_ring *ring)
     return batch == NULL ? NULL : &batch->spans;
 }
 
-/* True: with that span a batch is full. */
+/* True: the batch is full with that span. */
 static inline bool span_ring_added(struct span_ring *ring)
 {
     struct span_batch *batch = ring->open;
@@ -58,12 +60,12 @@ static inline bool span_ring_added(struct span_ring *ring)
     return true;
 }
 
-/* The oldest batch, which stays as it is until span_ring_sent; NULL: there is none. */
+/* The oldest batch, which does not change until span_ring_sent; NULL: there is none. */
 const struct span_batch *span_ring_take(struct span_ring *ring);
-/* That batch is gone. is_kept: it is not, and is taken again later. */
+/* Removes that batch. is_kept: it stays, to be taken again later. */
 void span_ring_sent(struct span_ring *ring, bool is_kept);
 
-/* Is there a batch that takes no more spans? */
+/* Is there a full batch? */
 bool span_ring_has_full(const struct span_ring *ring);
 
 #endif

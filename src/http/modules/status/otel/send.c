@@ -1,4 +1,4 @@
-/* A batch on its way to the collector: by gRPC, or as the body of a POST. */
+/* Sends a batch to the collector: by gRPC, or as the body of a POST. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -16,8 +16,7 @@ static const struct str grpc_paths[OTEL_SIGNALS] = {
 };
 #define USER_AGENT STR("Portunus/" PORTUNUS_VERSION)
 
-/* Statuses of gRPC after which the same message may be sent again (the OTLP specification,
- * Failures). */
+/* gRPC statuses after which the same message may be sent again (OTLP specification, Failures). */
 static bool is_retryable_grpc(int status)
 {
     return status == 1 /* CANCELLED */ || status == 4 /* DEADLINE_EXCEEDED */ ||
@@ -51,12 +50,11 @@ static const struct peer *peer_at(const struct peer_list *list, unsigned number)
                                         : &list->backup.peers[number - list->primary.count];
 }
 
-/* A fresh connection, to the address whose turn it is; after a failure the next one is tried. MAY
- * WAIT. */
+/* Opens a connection to the next address; after a failure the one after it is next. MAY WAIT. */
 static bool connect_collector(struct otel_link *link, const struct otel_exporter *exporter,
                               struct health_probe *probe)
 {
-    static const struct log nowhere; /* one line tells of the batch */
+    static const struct log nowhere; /* failures are logged once, for the batch */
     const struct upstream_connection_options options = {.tls = exporter->link};
     struct upstream_pick pick = {.arena = probe->arena, .log = &nowhere};
     struct upstream_target target = {.log = &nowhere};
@@ -189,7 +187,7 @@ static enum otel_sent send_http(struct otel_link *link, const struct otel_export
         otel_link_close(link);
         return OTEL_FAILED;
     }
-    /* What of the message was not sent would lie in memory that goes. */
+    /* Unsent bytes of the message would reference memory that is freed. */
     if (!parser->may_keep || conn_input_len(probe->conn) != 0 || conn_unsent(probe->conn) != 0) {
         otel_link_close(link);
     }
@@ -202,7 +200,7 @@ static enum otel_sent send_http(struct otel_link *link, const struct otel_export
     return is_retryable_http(status) ? OTEL_FAILED : OTEL_REFUSED;
 }
 
-/* On the connection that there is, or a fresh one. */
+/* Uses the existing connection, or a new one. */
 static enum otel_sent send_once(struct otel_link *link, const struct otel_exporter *exporter,
                                 struct health_probe *probe, const struct otel_message *message,
                                 struct otel_outcome *outcome)

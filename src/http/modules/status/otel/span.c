@@ -1,11 +1,11 @@
-/* A request as a span of OTLP: opentelemetry.proto.trace.v1. */
+/* A request as an OTLP span: opentelemetry.proto.trace.v1. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "http/modules/status/otel/encode.h"
 #include "http/modules/status/otel/otel.h"
 #include "shared/upstream/attempts.h"
 
-/* Numbers of fields. */
+/* Field numbers. */
 enum {
     SPAN_TRACE_ID = 1,
     SPAN_ID = 2,
@@ -22,11 +22,11 @@ enum {
 enum { STATUS_CODE = 3 };
 
 enum { KIND_INTERNAL = 1, KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
-enum { FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 }; /* what is known of the parent */
+enum { FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 }; /* flags about the parent */
 
 /* ---- attributes ---- */
 
-/* Attributes that have few values, as they are sent after the key of their field. */
+/* Attributes with few values, encoded as they follow the key of their field. */
 #define CONSTANT(PAIR_SIZE, KEY_SIZE, KEY, VALUE_SIZE, TEXT_SIZE, TEXT)                            \
     PAIR_SIZE "\n" KEY_SIZE KEY "\x12" VALUE_SIZE "\n" TEXT_SIZE TEXT
 #define FLAVOR(TEXT) CONSTANT("\x14", "\x0b", "http.flavor", "\x05", "\x03", TEXT)
@@ -35,13 +35,13 @@ enum { FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 }; /* what is known of th
 
 #define ROUTE STR("http.route")
 
-/* By enum http_version; all of one size. */
+/* By enum http_version; all of the same size. */
 static const char flavors[][sizeof(FLAVOR("1.1"))] = {
     [HTTP_0_9] = FLAVOR("0.9"), [HTTP_1_0] = FLAVOR("1.0"), [HTTP_1_1] = FLAVOR("1.1"),
     [HTTP_2] = FLAVOR("2.0"),   [HTTP_3] = FLAVOR("3.0"),
 };
 
-/* The host that the client wants, and the port, where it is not that of the scheme. */
+/* The host of the request, and the port unless it is the default one. */
 static inline __attribute__((always_inline)) char *put_host(char *at, unsigned field,
                                                             struct request *request,
                                                             bool is_encrypted)
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) char *put_host(char *at, unsigned f
     return at;
 }
 
-/* The address of most, straight to its field. */
+/* Writes the most common kind of address directly to its field. */
 static inline __attribute__((always_inline)) char *put_ipv4_client(char *at, unsigned field,
                                                                    const struct sockaddr_in *client)
 {
@@ -82,7 +82,7 @@ static char *put_client(char *at, unsigned field, struct request *request)
     return port == 0 ? at : put_number(at, field, STR("net.sock.peer.port"), port);
 }
 
-/* Those that each span has, but for the route; names are those of nginx-otel. */
+/* The attributes of every span except the route; names are those of nginx-otel. */
 static inline __attribute__((always_inline)) char *put_attributes(char *at, unsigned field,
                                                                   struct request *request)
 {
@@ -121,7 +121,7 @@ char *otel_put_attributes(char *at, unsigned field, struct request *request)
     return put_attributes(at, field, request);
 }
 
-/* Their values may be of any number and length. */
+/* Configured attributes: any number, values of any length. */
 static char *put_configured(struct buf *out, char *at, struct request *request,
                             const struct vec *attributes)
 {
@@ -159,7 +159,7 @@ static char *put_span_name(char *at, struct str name)
     return at;
 }
 
-/* What all spans of a location have: their name, where no other is wanted, and the route. */
+/* Encodes what all spans of a location have: their name, unless it is configured, and the route. */
 void otel_lay_out_span(struct otel_settings *settings, struct arena *arena, struct str name)
 {
     struct buf out = {0};
@@ -169,14 +169,14 @@ void otel_lay_out_span(struct otel_settings *settings, struct arena *arena, stru
         protobuf_put_text(&out, SPAN_NAME, name, TEXT_MOST);
     }
     protobuf_put_unsigned(&out, SPAN_KIND, KIND_SERVER);
-    /* A byte that is no UTF-8 becomes the three of U+FFFD. */
+    /* A byte that is not UTF-8 becomes U+FFFD, three bytes. */
     char *at = buf_reserve(&out, ROUTE.len + 3 * TEXT_MOST + ATTRIBUTE_ROOM);
     out.len = (size_t) (put_own_text(at, SPAN_ATTRIBUTES, ROUTE, name) - out.data);
     settings->laid_out = arena_dup(arena, buf_str(&out));
     buf_free(&out);
 }
 
-/* Of the monotonic clock. */
+/* Times of the monotonic clock. */
 static char *put_times(char *at, uint64_t start_ms, uint64_t end_ms)
 {
     uint64_t now_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
@@ -209,7 +209,7 @@ void otel_put_span(struct buf *out, struct request *request, const struct otel_c
     size_t start = out->len;
     char *at = span_room(out);
 
-    at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* its length of most */
+    at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* most lengths take two bytes */
     at = put_identity(at, context);
     at = str_put(at, settings->laid_out);
     if (!settings->has_name) {
@@ -217,7 +217,7 @@ void otel_put_span(struct buf *out, struct request *request, const struct otel_c
                                    ? template_text(settings->span_name, &request->env)
                                    : request->method_name);
     }
-    at = put_times(at, request->start_ms, clock_now.now_ms); /* $request_time */
+    at = put_times(at, request->start_ms, clock_now.now_ms); /* the same time as $request_time */
     at = put_attributes(at, SPAN_ATTRIBUTES, request);
     if (settings->attributes.count != 0) {
         at = put_configured(out, at, request, &settings->attributes);
@@ -237,7 +237,7 @@ static char *put_milliseconds(char *at, struct str key, uint64_t ms)
     return ms == UINT64_MAX ? at : put_number(at, SPAN_ATTRIBUTES, key, ms);
 }
 
-/* How a span within that of the request begins. */
+/* Writes the beginning of a span within that of the request. */
 static char *put_child(char *at, const struct otel_context *context, struct str name, unsigned kind)
 {
     unsigned char id[SPAN_ID_SIZE];
@@ -282,7 +282,7 @@ void otel_put_attempt(struct buf *out, const struct otel_context *context,
 
 /* ---- parts ---- */
 
-/* Nanoseconds of the wall clock; a part lies within its request, whose times are milliseconds. */
+/* Nanoseconds of the wall clock; a part is within its request, whose times are milliseconds. */
 static uint64_t wall_ns(const struct request *request, uint64_t ns)
 {
     uint64_t first_ns = request->start_ms * 1000000;

@@ -1,4 +1,5 @@
-/* ngx_http_reqstat_module (Tengine's): requests counted by a key, and shown as lines of numbers. */
+/* ngx_http_reqstat_module (Tengine's): counts requests by a key, and shows the counters as lines of
+ * numbers. */
 #include "base/buf.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -14,22 +15,22 @@
 #define ZONE_LEAST (8 * 4096)
 
 struct reqstat_settings {
-    struct vec zones;  /* struct reqstat_zone *: of req_status */
+    struct vec zones;  /* struct reqstat_zone *: from req_status */
     struct vec bypass; /* struct template * */
-    bool is_lazy;      /* keys are looked at when the request is logged */
-    struct vec shown;  /* struct reqstat_zone *: of req_status_show; none: all */
-    struct vec fields; /* struct str: of req_status_show_field; none: all */
+    bool is_lazy;      /* keys are evaluated when the request is logged */
+    struct vec shown;  /* struct reqstat_zone *: from req_status_show; none: all */
+    struct vec fields; /* struct str: from req_status_show_field; none: all */
 };
 
 static struct settings_key reqstat_key;
-static bool is_used; /* by the configuration that is being read */
+static bool is_used; /* the configuration that is being read uses the module */
 
-/* What was chosen for a request when its rewrite phase began; later locations change nothing of it.
- */
+/* What is counted for a request: decided at its first rewrite phase, independent of later
+ * locations. */
 struct choice {
     const struct reqstat_settings *settings;
     struct str *keys; /* by zone */
-    bool is_first;    /* request of its connection */
+    bool is_first;    /* first request of its connection */
     bool is_bypassed;
 };
 
@@ -101,14 +102,12 @@ static void count_all(struct request *request, const struct choice *choice, uint
     }
 }
 
-/*
- * The number that a variable begins with: a whole one as it is, one with a point (seconds, as of
- * $upstream_response_time) in thousandths.
- */
+/* The number at the beginning of a variable: an integer unchanged, one with a decimal point
+ * (seconds, as in $upstream_response_time) in thousandths. */
 static uint64_t number_of(struct str text)
 {
     uint64_t number = 0;
-    unsigned places = 0; /* after the point */
+    unsigned places = 0; /* digits after the point */
     bool has_point = false;
 
     for (; text.len != 0 && places < 3 && number < UINT64_MAX / 100; text = str_skip(text, 1)) {
@@ -129,7 +128,7 @@ static uint64_t number_of(struct str text)
     return number;
 }
 
-/* The numbers that a zone adds up besides. */
+/* Evaluates the additional counters of a zone. */
 static void count_indicators(struct request *request, const struct reqstat_zone *zone,
                              uint64_t *counts)
 {
@@ -149,7 +148,7 @@ static enum handler_result reqstat_count(struct request *request)
     uint64_t counts[REQSTAT_MOST] = {0};
     unsigned i = 0;
 
-    choose(request); /* it may have been answered before, by the server's own rewrites */
+    choose(request); /* the server's own rewrites may have ended it before this phase */
     choice = request == request->main ? request_data(request, &reqstat_key, 0) : NULL;
     if (choice == NULL || choice->is_bypassed) {
         return HANDLER_NEXT;
@@ -173,7 +172,7 @@ static enum handler_result reqstat_count(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 struct page {
     struct buf out;
@@ -199,7 +198,7 @@ static int counter_of(const struct reqstat_zone *zone, struct str name)
     return -1;
 }
 
-/* A key may hold what a client sent: no line of it ends early. */
+/* A key may contain data from a client, so line ends are escaped. */
 static void put_key(struct buf *out, struct str key)
 {
     size_t size = escape_length(key, ESCAPE_CONTROLS);
@@ -208,7 +207,7 @@ static void put_key(struct buf *out, struct str key)
     out->len += size;
 }
 
-/* A field that another zone has is 0 here, so that columns stay in their places. */
+/* A field that only other zones have is 0 here, so that columns are aligned. */
 static void show_record(struct str key, const uint64_t *counters, void *arg)
 {
     struct page *page = arg;
@@ -235,7 +234,7 @@ static struct reqstat_zone **zones_of(struct conf *conf)
     return conf_state(conf, "reqstat.zones", sizeof(struct reqstat_zone *));
 }
 
-/* Without a length, as Tengine has it: programs that read it are used to chunks. */
+/* Without Content-Length, like Tengine, because existing clients expect chunks. */
 static enum handler_result send_page(struct request *request, struct buf *page)
 {
     struct body_piece piece = {.bytes = arena_dup(&request->arena, buf_str(page)), .fd = -1};
@@ -272,7 +271,7 @@ static enum handler_result reqstat_show(struct request *request)
 
 /* ---- when the configuration is read ---- */
 
-/* The zone of a name, declared or only mentioned so far. */
+/* Finds or makes the zone with this name, declared or only referenced so far. */
 static struct reqstat_zone *zone_named(struct conf *conf, struct str name)
 {
     struct reqstat_zone **at = zones_of(conf);
@@ -458,7 +457,7 @@ static const struct directive reqstat_rows[] = {
 };
 #undef S
 
-/* A request is counted where it was chosen, and may end elsewhere. */
+/* A request is counted according to its first location, and may end in another one. */
 static bool may_be_counted(const struct http_location *location)
 {
     return is_used;
@@ -475,7 +474,7 @@ static const struct phase_hook reqstat_phases[] = {
      .name = "reqstat",
      .before = "rewrite",
      .run = choose,
-     /* Also where requests come that were chosen elsewhere: so everywhere, once there is a zone. */
+     /* Also runs where redirected requests end: everywhere, if there is a zone. */
      .when = SETTING(reqstat_key, struct reqstat_settings, zones.count)},
     {.phase = PHASE_LOG,
      .name = "reqstat",

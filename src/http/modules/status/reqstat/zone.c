@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "server/generation.h"
 
-/* The table's head: what its records are made of. */
+/* The table's header: the layout of its records. */
 struct layout {
     uint64_t key_length;
     uint64_t counters;
@@ -15,7 +15,7 @@ struct layout {
 const struct str reqstat_names[REQSTAT_FIXED] = {REQSTAT_COUNTERS(REQSTAT_TEXT)};
 #undef REQSTAT_TEXT
 
-static const char zone_user; /* its address tells our zones from others */
+static const char zone_user; /* its address identifies the owner of the zone */
 
 unsigned reqstat_zone_counters(const struct reqstat_zone *zone)
 {
@@ -78,8 +78,8 @@ static void see_period(const struct reqstat_zone *zone, struct reqstat_record *r
     }
 }
 
-/* A record for a new key; when all are taken, that of the key that was asked for longest ago, if it
- * is asked for seldom. */
+/* Adds a record for a new key; if the table is full, replaces the least recently used one, provided
+ * that it has few requests. */
 static struct reqstat_record *add_record(struct reqstat_zone *zone, const struct shm_key *key)
 {
     struct reqstat_record *record = shm_table_add(zone->table, key);
@@ -105,7 +105,7 @@ bool reqstat_zone_add(struct reqstat_zone *zone, struct str key, const uint64_t 
     unsigned count = reqstat_zone_counters(zone);
 
     hash = shm_table_key(zone->table, key);
-    key = str_head(key, zone->key_length); /* what is shown of it */
+    key = str_head(key, zone->key_length); /* the part that is stored */
     shm_table_lock(zone->table);
     struct reqstat_record *record = shm_table_find(zone->table, &hash);
     if (record == NULL && (record = add_record(zone, &hash)) != NULL) {
@@ -125,7 +125,7 @@ bool reqstat_zone_add(struct reqstat_zone *zone, struct str key, const uint64_t 
     return record != NULL;
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 void reqstat_zone_each(struct reqstat_zone *zone,
                        void (*visit)(struct str key, const uint64_t *counters, void *arg),

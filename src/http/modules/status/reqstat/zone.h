@@ -1,11 +1,11 @@
-/* Zones of reqstat: what was counted for each key. */
+/* Zones of reqstat: the counters of each key. */
 #ifndef HTTP_MODULES_STATUS_REQSTAT_ZONE_H
 #define HTTP_MODULES_STATUS_REQSTAT_ZONE_H
 
 #include "base/shm_table.h"
 #include "conf/directive.h"
 
-/* What is counted, in the order in which it is shown. */
+/* The counters, in the order of output. */
 #define REQSTAT_COUNTERS(X)                                                                        \
     X(BYTES_IN, "bytes_in")                                                                        \
     X(BYTES_OUT, "bytes_out")                                                                      \
@@ -41,45 +41,46 @@
 enum reqstat_counter { REQSTAT_COUNTERS(REQSTAT_NAME) REQSTAT_FIXED };
 #undef REQSTAT_NAME
 
-#define REQSTAT_MOST 50 /* counters of a key, indicators included */
+#define REQSTAT_MOST 50 /* counters of a key, including additional ones */
 
 extern const struct str reqstat_names[REQSTAT_FIXED];
 
-/* A `req_status_zone` of a reading. */
+/* A `req_status_zone` of one configuration. */
 struct reqstat_zone {
-    struct reqstat_zone *next; /* of this reading, in order */
+    struct reqstat_zone *next; /* of this configuration, in order */
     struct str name;
     struct template *key;
     uint64_t size;
-    uint64_t key_length;      /* longer keys are cut */
-    uint64_t recycle_times;   /* when it is full, records with fewer requests than this give way */
-    uint64_t recycle_seconds; /* the time in which these requests count */
-    struct vec indicators;    /* struct variable *: whose numbers are added up */
-    struct shm_table *table;  /* NULL until all is read */
+    uint64_t key_length;      /* longer keys are truncated */
+    uint64_t recycle_times;   /* if the zone is full, records with fewer requests than this may be
+                                 replaced */
+    uint64_t recycle_seconds; /* the period for these requests */
+    struct vec indicators;    /* struct variable *: additional counters */
+    struct shm_table *table;  /* NULL until the configuration was read */
 };
 
-/* One key. `counters` are followed by the bytes of the key. */
+/* A key. `counters` are followed by the bytes of the key. */
 struct reqstat_record {
     struct shm_record head;
     uint32_t key_length;
     uint32_t rate;        /* requests in this period */
-    uint32_t former_rate; /* requests in the period before */
-    uint32_t period;      /* that it is: seconds by the length of periods */
+    uint32_t former_rate; /* requests in the previous period */
+    uint32_t period;      /* number of this period: seconds divided by its length */
     uint64_t counters[];
 };
 
-/* Lays out its memory, or finds what was counted there. False after conf_error. */
+/* Initializes its memory, or uses existing counters. False after conf_error. */
 bool reqstat_zone_finish(struct conf *conf, struct reqstat_zone *zone,
                          const struct conf_node *node);
 
-/* Adds to what was counted for a key: counters and indicators. False: the zone is full of keys that
- * are asked for more often. */
+/* Adds to the counters of a key, additional ones included. False: the zone is full of keys with
+ * more requests. */
 bool reqstat_zone_add(struct reqstat_zone *zone, struct str key, const uint64_t *counts);
 
 unsigned reqstat_zone_counters(const struct reqstat_zone *zone);
 
-/* A copy of each record: the key, and its counters. The lock is held for one at a time, so that no
- * worker waits for a page. */
+/* Visits a copy of each record: the key, and its counters. The lock is held for one record at a
+ * time, so that no worker waits for the output. */
 void reqstat_zone_each(struct reqstat_zone *zone,
                        void (*visit)(struct str key, const uint64_t *counters, void *arg),
                        void *arg);

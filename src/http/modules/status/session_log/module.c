@@ -1,5 +1,5 @@
-/* ngx_http_session_log_module: a line for each session, which is what one client asks for without a
- * long pause. */
+/* ngx_http_session_log_module: one log line per session, that is, for requests of one client
+ * without a long pause. */
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -29,7 +29,7 @@ static struct session_zone **session_zones_of(struct conf *conf)
 
 /* ---- ids ---- */
 
-/* The session of a main request, found once for a zone. */
+/* The session of a main request, determined once per zone. */
 struct session_id {
     const struct session_zone *zone;
     bool is_there;
@@ -41,7 +41,7 @@ static bool read_id(struct str text, unsigned char *out)
     return text.len == ID_TEXT && hex_decode(text, out);
 }
 
-/* By id=, which may be what a client keeps for us; else by md5=. */
+/* From id=, which may be stored by the client; else from md5=. */
 static bool find_id(const struct session_zone *zone, struct variable_env *env, unsigned char *out)
 {
     if (zone->id != NULL && read_id(template_text(zone->id, env), out)) {
@@ -54,7 +54,7 @@ static bool find_id(const struct session_zone *zone, struct variable_env *env, u
     return true;
 }
 
-/* NULL: the request belongs to none. */
+/* NULL: the request does not belong to a session. */
 static const unsigned char *id_of(struct request *request)
 {
     struct request *main = request->main;
@@ -65,7 +65,7 @@ static const unsigned char *id_of(struct request *request)
     }
     struct session_id *id = request_data(main, &session_log_key, sizeof(*id));
     if (id->zone != zone) {
-        id->zone = zone; /* before: id= may hold $session_log_id */
+        id->zone = zone; /* must be set first: id= may use $session_log_id */
         id->is_there = false;
         id->is_there = find_id(zone, &main->env, id->bytes);
     }
@@ -110,10 +110,11 @@ static const struct variable session_log_variables[] = {
 
 /* ---- lines ---- */
 
-/* Used again for each line. */
+/* Reused for each line. */
 static struct session_line made;
 
-/* $body_bytes_sent is the sum of the session, which is not known yet: its place is marked. */
+/* $body_bytes_sent is the total of the session, which is unknown at this time: its position is
+ * marked. */
 static char *append_session_bytes(struct log_line *line, char *at, struct variable_env *env,
                                   const struct log_step *step)
 {
@@ -130,7 +131,7 @@ static const struct log_value session_log_values[] = {{STR_INIT("body_bytes_sent
 static const struct log_family session_formats = {.state = "session_log.formats",
                                                   .values = session_log_values};
 
-/* A NUL is a mark: one that a value brought, which is not escaped, becomes a space. */
+/* A NUL is a mark: a NUL in a value that is not escaped becomes a space. */
 static void keep_marks(struct session_line *line)
 {
     const uint32_t *mark = (const uint32_t *) (const void *) line->marks.data;
@@ -168,7 +169,7 @@ static enum handler_result session_log_count(struct request *request)
 
 /* ---- directives ---- */
 
-/* The zone of a name, declared or only mentioned so far. */
+/* Finds or makes the zone with this name, declared or only referenced so far. */
 static struct session_zone *session_zone_named(struct conf *conf, struct str name)
 {
     struct session_zone **at = session_zones_of(conf);
@@ -336,7 +337,7 @@ static bool session_log_worker_start(struct generation *generation)
     return true;
 }
 
-/* Sessions outlive workers, but for the last one; the timers end with each. */
+/* Sessions outlive workers, except for the last one; timers end with each worker. */
 static void session_log_worker_end(struct generation *generation)
 {
     pid_t pid;

@@ -8,23 +8,23 @@
 #include "server/generation.h"
 
 #define RECORD_SIZE 512
-#define NUMBER_ROOM 20   /* of a uint64_t in decimal */
-#define LINES_AT_ONCE 64 /* sessions that end under one lock */
+#define NUMBER_ROOM 20   /* digits of a uint64_t */
+#define LINES_AT_ONCE 64 /* sessions that are ended while the lock is held */
 
-/* The first record of a session is keyed by its id. Its line continues in records without a key:
- * `spare` has the number of the next. */
+/* The first record of a session has its id as key. Its line continues in records without a key:
+ * `spare` is the number of the next one. */
 struct session_record {
     struct shm_record record;
-    uint64_t last_ms; /* the last request */
-    uint64_t bytes;   /* of all bodies */
-    uint32_t length;  /* bytes of the line; 0: a process died while it was written */
+    uint64_t last_ms; /* time of the last request */
+    uint64_t bytes;   /* total of all bodies */
+    uint32_t length;  /* length of the line; 0: a process died while writing it */
     uint32_t pad;
 };
 
 #define FIRST_ROOM (RECORD_SIZE - sizeof(struct session_record))
 #define NEXT_ROOM (RECORD_SIZE - sizeof(struct shm_record))
 
-static const char zone_user; /* its address tells our zones from others */
+static const char zone_user; /* its address identifies the owner of the zone */
 
 bool session_zone_finish(struct conf *conf, struct session_zone *zone)
 {
@@ -62,8 +62,8 @@ static void drop_session(struct session_zone *zone, struct session_record *sessi
     }
 }
 
-/* A process died inside: sessions whose lines are whole stay, records that belong to none become
- * free. */
+/* Repairs the table after a process died while holding the lock: sessions with complete lines stay,
+ * records that belong to no session are freed. */
 static void repair(struct session_zone *zone)
 {
     uint32_t count = shm_table_count(zone->table);
@@ -118,7 +118,7 @@ static void put_bytes(struct buf *out, struct str part, uint64_t bytes)
     }
 }
 
-/* Writes the line of a session that is over, and forgets it. */
+/* Writes the line of a session that has ended, and removes it. */
 static void end_session(struct session_zone *zone, struct session_record *session)
 {
     struct buf *out = &zone->lines->pending;
@@ -140,8 +140,8 @@ static void end_session(struct session_zone *zone, struct session_record *sessio
     }
 }
 
-/* Ends sessions that are over, or all. Gives the time at which the next one is; NO_DEADLINE: there
- * is none. */
+/* Ends sessions that have timed out, or all. Returns the time of the next timeout; NO_DEADLINE:
+ * there is none. */
 static uint64_t end_some(struct session_zone *zone, bool are_all_over)
 {
     size_t start = zone->lines->pending.len;
@@ -191,8 +191,8 @@ void session_zone_end(struct session_zone *zone, bool is_last)
 
 /* ---- counting ---- */
 
-/* A record for a part of a line, or for a session (key): sessions that were idle for longest make
- * room. NULL: none is left to do so. */
+/* Takes a record for a part of a line, or for a session (key): if the zone is full, the sessions
+ * that were idle for longest end. NULL: no session is left. */
 static void *take_record(struct session_zone *zone, const struct shm_key *key)
 {
     struct session_record *oldest;
@@ -217,8 +217,8 @@ static void drop_rest(struct session_zone *zone, uint32_t first)
     }
 }
 
-/* Records without a key for what does not fit into the first one. False: there is no room; *first
- * is the number of the first. */
+/* Stores the remainder of a line in records without a key. False: not enough space; *first becomes
+ * the number of the first one. */
 static bool keep_rest(struct session_zone *zone, struct str rest, uint32_t *first)
 {
     struct shm_record *last = NULL;
@@ -272,7 +272,7 @@ bool session_zone_count(struct session_zone *zone, const unsigned char id[SESSIO
     zone_lock(zone);
     struct session_record *session = shm_table_find(zone->table, &key);
     if (session != NULL && session->last_ms + zone->timeout_ms <= clock_now.now_ms) {
-        end_session(zone, session); /* it is over, though no timer has looked yet */
+        end_session(zone, session); /* it has timed out, but no timer has fired yet */
         session = NULL;
     }
     if (session == NULL && line != NULL) {

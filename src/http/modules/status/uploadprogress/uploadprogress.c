@@ -1,5 +1,5 @@
-/* ngx_http_uploadprogress_module: how far uploads are, shown to clients that ask with the
- * identifier that the client gave them. */
+/* ngx_http_uploadprogress_module: reports the progress of uploads to clients, by an identifier that
+ * the client has chosen. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -15,24 +15,24 @@
 enum upload_state { STATE_STARTING, STATE_UPLOADING, STATE_DONE, STATE_ERROR, STATES };
 
 struct progress_settings {
-    struct limit_zone *tracked;  /* where the uploads of this place are noted; or NULL */
-    uint64_t timeout_ms;         /* how long after their end uploads remain there */
-    struct limit_zone *reported; /* of report_uploads */
-    struct str header;           /* field, or argument, that has an upload's name */
-    struct str callback;         /* argument that has the name of a function for JSONP */
+    struct limit_zone *tracked;  /* uploads in this location are tracked there; or NULL */
+    uint64_t timeout_ms;         /* how long uploads are kept after their end */
+    struct limit_zone *reported; /* from report_uploads */
+    struct str header;           /* name of the field, or argument, with the identifier */
+    struct str callback;         /* name of the argument with the JSONP callback */
     struct str content_type;     /* of reports */
     struct template *templates[STATES];
 };
 
-/* What a request with a report, or an upload, keeps. */
+/* Data of a request that is an upload or a report. */
 struct tracking {
     struct body_watcher watcher;
     struct request *request;
     struct shm_table *table;
-    struct upload *upload; /* that is noted */
+    struct upload *upload; /* the tracked upload */
     uint64_t timeout_ms;
     bool is_report;
-    struct upload reported; /* a copy of what is asked for */
+    struct upload reported; /* a copy of the reported one */
     enum upload_state state;
 };
 
@@ -42,7 +42,7 @@ static const struct limit_kind upload_zones = UPLOAD_ZONES;
 static const struct str state_names[STATES] = {STR_INIT("starting"), STR_INIT("uploading"),
                                                STR_INIT("done"), STR_INIT("error")};
 
-/* Texts of the three forms, by state. */
+/* Templates of the three formats, by state. */
 /* clang-format off */
 #define RECEIVED "$uploadprogress_received"
 #define LENGTH "$uploadprogress_length"
@@ -70,8 +70,7 @@ static const struct str jsonp_texts[STATES] = {
 TYPED_SETTINGS(uploadprogress_settings_at, struct progress_settings, progress_key,
                struct http_location)
 
-/* The name of the upload that this request is, or asks for: of a field, else of an argument, as it
- * is written. */
+/* The identifier in a field, else in an argument, unmodified. */
 static bool upload_name(const struct request *request, struct str *out)
 {
     struct str wanted = uploadprogress_settings_at(request->location)->header;
@@ -91,8 +90,8 @@ static void piece_came(struct body_watcher *watcher, size_t size)
     upload_received(container_of(watcher, struct tracking, watcher)->upload, size);
 }
 
-/* The request goes, having been answered or not. One that nobody answered was broken off: 400, as
- * nginx's module says. */
+/* The request ends, with or without a response. One without a response was aborted: 400, as in
+ * nginx's module. */
 static void request_gone(void *arg)
 {
     const struct tracking *tracking = arg;
@@ -102,7 +101,7 @@ static void request_gone(void *arg)
                clock_now.now_ms + tracking->timeout_ms);
 }
 
-/* Is it an upload of which nothing is noted yet? */
+/* Is it an upload that is not tracked yet? */
 static bool is_new_upload(struct request *request, struct str *name)
 {
     return request == request->main && request->method == METHOD_POST &&
@@ -140,7 +139,7 @@ static enum handler_result track(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* One that was refused before it could be tracked: too large, as a rule. */
+/* An upload that was refused before it was tracked, usually because it is too large. */
 static enum handler_result note_refusal(struct request *request)
 {
     const struct progress_settings *settings = uploadprogress_settings_at(request->location);
@@ -177,7 +176,7 @@ static void forbid_caching(struct request *request)
     fields_add_known(fields, &request->arena, FIELD_CACHE_CONTROL, STR("no-cache"));
 }
 
-/* A request that names no upload is answered as if this were not here. */
+/* A request without an identifier is handled as if this module were off. */
 static enum handler_result report(struct request *request)
 {
     const struct progress_settings *settings = uploadprogress_settings_at(request->location);
@@ -366,7 +365,7 @@ static bool template_apply(struct conf_scope *scope, const struct directive *row
     return conf_error(scope->conf, node, "unknown state \"%.*s\"", STR_ARG(node->args[1]));
 }
 
-/* Where nothing is said, reports are JSONP. */
+/* The default format is JSONP. */
 static bool progress_finish(struct conf_scope *scope, void *settings)
 {
     struct progress_settings *progress = settings;
@@ -417,7 +416,7 @@ static const struct directive progress_rows[] = {
 };
 #undef S
 
-/* First of its phase, so that who reads the body there is seen, too. */
+/* First in its phase, so that reading of the body in the same phase is noticed. */
 static const struct phase_hook progress_phases[] = {
     {.phase = PHASE_PREACCESS,
      .name = "uploadprogress",

@@ -1,4 +1,4 @@
-/* Zones of uploadprogress: how far the uploads are that clients have named. */
+/* Zones of uploadprogress: the progress of uploads, by identifier. */
 #include "http/modules/status/uploadprogress/uploads.h"
 
 #include <errno.h>
@@ -7,18 +7,16 @@
 
 #include "base/clock.h"
 
-#define LOOKED_AT_MOST 8 /* records that one request for a place asks to give way */
+#define LOOKED_AT_MOST 8 /* records that are examined to make space for one */
 
-/* May it be forgotten, or be begun again? The second: though no client has had the time to ask how
- * it ended. */
+/* May the record be removed, or reused? Even if no client has had time to ask for the result. */
 static bool uploadprogress_uploads_is_over(const struct upload *upload)
 {
     return upload->has_ended ? upload->until_ms <= clock_now.now_ms
                              : kill((pid_t) upload->process, 0) == -1 && errno == ESRCH;
 }
 
-/* Lets go what nobody needs: what is over, and, where there is no room, what has ended longest ago.
- */
+/* Removes records that have expired and, if there is no space, the one that ended longest ago. */
 static struct upload *add_upload(struct shm_table *table, const struct shm_key *key)
 {
     struct upload *oldest;

@@ -1,4 +1,4 @@
-/* Zones of uploadprogress: how far the uploads are that clients have named. */
+/* Zones of uploadprogress: the progress of uploads, by identifier. */
 #ifndef HTTP_MODULES_STATUS_UPLOADPROGRESS_UPLOADS_H
 #define HTTP_MODULES_STATUS_UPLOADPROGRESS_UPLOADS_H
 
@@ -6,16 +6,15 @@
 
 #include "shared/limit/zone.h"
 
-/* One upload, in shared memory. Its lock is the table's, but `received` is written without. */
+/* One upload, in shared memory. Protected by the table's lock, except for `received`. */
 struct upload {
     struct shm_record head;
-    _Atomic uint64_t
-        received;       /* bytes of the body so far; of the process that has it, read by all */
-    int64_t length;     /* bytes of the body that were announced; -1 = none were */
-    uint64_t until_ms;  /* of one that has ended: when it is forgotten */
-    uint32_t process;   /* that works on it */
-    uint32_t status;    /* it was answered with, when it has ended */
-    uint32_t has_ended; /* 0 or 1 */
+    _Atomic uint64_t received; /* bytes of the body so far; written by its process, read by all */
+    int64_t length;            /* Content-Length; -1 = none */
+    uint64_t until_ms;         /* after its end: when it expires */
+    uint32_t process;          /* pid of the process that handles it */
+    uint32_t status;           /* status of its response, after its end */
+    uint32_t has_ended;        /* 0 or 1 */
     uint32_t padding;
 };
 
@@ -28,19 +27,19 @@ struct upload {
 
 enum upload_begun {
     UPLOAD_BEGUN,
-    UPLOAD_RUNS, /* another one of this name is under way */
-    UPLOAD_FULL, /* the zone is full of uploads under way */
+    UPLOAD_RUNS, /* another upload with this identifier is in progress */
+    UPLOAD_FULL, /* the zone is full of uploads in progress */
 };
 
-/* Begins one; *out is its record, which stays until upload_end. An upload of the same name that has
- * ended, or whose process died, gives way. */
+/* Begins an upload; *out is its record, which is valid until upload_end. An upload with the same
+ * identifier that has ended, or whose process has died, is replaced. */
 enum upload_begun upload_begin(struct shm_table *table, struct str name, int64_t length,
                                struct upload **out);
-/* More bytes of it came. Needs no lock. */
+/* Adds received bytes. Needs no lock. */
 void upload_received(struct upload *upload, uint64_t more);
-/* It was answered with this status, and is remembered so long. */
+/* Ends the upload with this status, and keeps the record until this time. */
 void upload_end(struct shm_table *table, struct upload *upload, unsigned status, uint64_t until_ms);
-/* A copy of it as it is now. False: there is none of this name. */
+/* Copies the current state. False: there is no such upload. */
 bool upload_find(struct shm_table *table, struct str name, struct upload *out);
 
 #endif
