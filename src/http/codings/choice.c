@@ -1,4 +1,4 @@
-/* The choice of a content coding, for bodies that the filters encode. */
+/* The choice of a content coding for responses that filters encode. */
 #include "http/codings/choice.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static struct str accepted_by(const struct request *request)
     return field == NULL ? STR_NONE : field->value;
 }
 
-/* The weight of a body as it is; WEIGHT_NONE: nothing is said of it, so it is the last resort. */
+/* The weight of "identity"; WEIGHT_NONE: it is not mentioned, so it is the last resort. */
 static int identity_weight(struct str accepted)
 {
     int weight = accept_encoding_weight(accepted, STR("identity"));
@@ -33,8 +33,8 @@ static int identity_weight(struct str accepted)
     return weight == WEIGHT_NONE && accept_encoding_weight(accepted, STR("*")) == 0 ? 0 : weight;
 }
 
-/* What the text says of a coding: its weight; 0: it is not taken, or the body as it is is liked
- * better. */
+/* The weight of a coding in this Accept-Encoding; 0: it is not accepted, or identity is
+ * preferred. */
 static int weight_in(struct str accepted, struct str token)
 {
     int weight = accept_encoding_weight(accepted, token);
@@ -45,13 +45,14 @@ static int weight_in(struct str accepted, struct str token)
     return weight > 0 && weight >= identity_weight(accepted) ? weight : 0;
 }
 
-/* What texts said lately. Clients know but a few of them, mostly of different lengths. */
-#define REMEMBERED 16 /* lengths apart */
+/* A cache of recent results. There are only a few common values of Accept-Encoding, mostly of
+ * different lengths. */
+#define REMEMBERED 16 /* entries, indexed by length */
 
 struct said {
-    const struct content_coding *coding; /* NULL: nothing yet */
+    const struct content_coding *coding; /* NULL: empty entry */
     int weight;
-    unsigned length; /* of text */
+    unsigned length; /* of the Accept-Encoding text */
     char text[48];
 };
 
@@ -84,7 +85,7 @@ int request_coding_weight(struct request *request, const struct content_coding *
     return weight != 0 && (!coding->heeds_gzip_rules || gzip_rules_allow(request)) ? weight : 0;
 }
 
-/* May this response get a coding, whatever the client is? */
+/* May this response be encoded, regardless of the client? */
 static bool is_encodable(const struct request *request)
 {
     const struct response *response = &request->response;
@@ -96,7 +97,7 @@ static bool is_encodable(const struct request *request)
            !response->keeps_coding;
 }
 
-/* Of the codings of the place, the one that the client likes best. */
+/* Of the codings of the location, the one that the client prefers. */
 static const struct content_coding *choose(struct request *request)
 {
     const struct content_coding *best = NULL;

@@ -1,7 +1,5 @@
-/*
- * Which content coding a response gets: one choice among all that are configured at its place, by
- * what the client likes (Accept-Encoding, RFC 9110, 12.5.3).
- */
+/* The content coding of a response: one choice among all that are configured in the location, by
+ * the client's preference (Accept-Encoding, RFC 9110, 12.5.3). */
 #ifndef HTTP_CODINGS_CHOICE_H
 #define HTTP_CODINGS_CHOICE_H
 
@@ -11,24 +9,20 @@
 
 struct request;
 
-/* Those that there are. At equal weight brotli goes before zstd, and zstd before gzip: smaller
- * answers first. */
+/* All codings. With equal weights brotli precedes zstd, and zstd precedes gzip: smaller responses
+ * first. */
 extern const struct content_coding coding_brotli, coding_zstd, coding_gzip;
 
-/*
- * How much the client likes a coding, in thousandths; 0: it does not take it, likes the body as it
- * is better, or the rules of the place are against it. "*" stands for codings that are not named
- * where the client refuses bodies as they are; elsewhere it asks for nothing, as with nginx. Never
- * anything for subrequests: theirs are parts of a response.
- */
+/* The client's weight for a coding, in thousandths; 0: it does not accept it, prefers identity, or
+ * the rules of the location forbid it. "*" stands for codings that are not named if the client
+ * rejects identity; otherwise it is ignored, as in nginx. Always 0 for subrequests, which are parts
+ * of a response. */
 int request_coding_weight(struct request *request, const struct content_coding *coding);
 
-/*
- * The coding that the filters shall give the body, or NULL. Asked first by the first of the
- * filters, when status, type, length and fields of the response are known; then it is kept. Sets
- * Vary where it depends on the client. One that has a coding keeps it, whether a backend or a
- * module gave it, and so does one that is a part of a body.
- */
+/* The coding with which filters must encode the body, or NULL. Decided when the first filter calls
+ * it, after status, type, length and fields of the response are known. Adds Vary if the choice
+ * depends on the client. A response with a content coding, from a backend or a module, keeps it; a
+ * partial response is not encoded. */
 const struct content_coding *response_coding(struct request *request);
 
 #endif

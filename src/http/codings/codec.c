@@ -1,4 +1,4 @@
-/* Codecs that a worker keeps for the next bodies. */
+/* A cache of codecs in a worker. */
 #include "http/codings/codec.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "base/fatal.h"
 
 #define KEPT_MAX 8                     /* codecs that a worker keeps */
-#define KEPT_BYTES (16u * 1024 * 1024) /* memory that the kept codecs take together */
+#define KEPT_BYTES (16u * 1024 * 1024) /* their total memory */
 
-static struct codec *kept[KEPT_MAX]; /* of this worker; the newest is the last */
+static struct codec *kept[KEPT_MAX]; /* per worker; the newest is the last */
 static unsigned kept_count;
 static size_t kept_bytes;
 
@@ -47,7 +47,7 @@ size_t codec_memory(const struct codec_shape *shape)
     return sizeof(struct codec) + shape->out_size + shape->kind->memory(shape);
 }
 
-/* Takes the one at this place out of those that are kept. */
+/* Removes an entry from the cache. */
 static struct codec *unkeep(unsigned at)
 {
     struct codec *codec = kept[at];

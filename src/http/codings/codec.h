@@ -1,8 +1,6 @@
-/*
- * What encodes and decodes bodies: the state of a library and the room for its output. Not of a
- * request: a worker keeps some of them and uses them again, since making one costs more than a
- * small body.
- */
+/* An encoder or decoder of bodies: the state of a library and a buffer for its output. It does not
+ * belong to a request: a worker keeps some for further requests, since making one costs more than
+ * encoding a small body. */
 #ifndef HTTP_CODINGS_CODEC_H
 #define HTTP_CODINGS_CODEC_H
 
@@ -12,68 +10,67 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define CODEC_PIECE_MAX (32u * 1024) /* bytes of output that are passed on at a time */
+#define CODEC_PIECE_MAX (32u * 1024) /* most bytes of output that are passed on at once */
 
 struct codec;
 struct codec_kind;
 struct generation;
 
-/* How one was made: it can only serve what wants the same. */
+/* The parameters of a codec, which can only be used for requests with the same ones. */
 struct codec_shape {
     const struct codec_kind *kind;
-    int level;              /* of compression, in the library's own numbers */
-    int window_bits;        /* repetitions are found within 2^window_bits bytes */
-    int memory_level;       /* of zlib */
-    unsigned out_size;      /* bytes of output that are gathered */
-    const void *dictionary; /* of the kind; lives as long as the request; or NULL */
+    int level;              /* of compression, in terms of the library */
+    int window_bits;        /* the window has 2^window_bits bytes */
+    int memory_level;       /* for zlib */
+    unsigned out_size;      /* size of the output buffer */
+    const void *dictionary; /* in terms of the kind; lives as long as the request; or NULL */
 };
 
-/* What a step shall come to. */
+/* The purpose of a step. */
 enum codec_aim {
-    CODEC_GO_ON, /* take the input; output comes when there is enough */
-    CODEC_FLUSH, /* take the input, and let all of it be read from the output */
-    CODEC_END,   /* take the input; it is the last, so the output is complete */
+    CODEC_GO_ON, /* consume the input; output only when there is enough */
+    CODEC_FLUSH, /* consume the input, and write out all of it */
+    CODEC_END,   /* consume the last input, and complete the output */
 };
 
-/* What a step came to. */
+/* The result of a step. */
 enum codec_step {
-    CODEC_DONE,   /* the input is used up, and the aim is reached */
-    CODEC_FULL,   /* the room for output is full: another step is needed when there is some */
-    CODEC_CUT,    /* the input ended too early: the output so far is right; this was logged */
-    CODEC_FAILED, /* the input is no such stream; this was logged */
+    CODEC_DONE,   /* the input was consumed, and the purpose is fulfilled */
+    CODEC_FULL,   /* the output buffer is full: call again after it was emptied */
+    CODEC_CUT,    /* the input is truncated: the output so far is valid; logged */
+    CODEC_FAILED, /* the input is malformed; logged */
 };
 
-/* One library at work. Its functions neither wait nor switch fibers. */
+/* The functions of a library. They neither wait nor switch fibers. */
 struct codec_kind {
-    /* Bytes that it takes of memory, about: without the room for output. */
+    /* Approximate memory in bytes, without the output buffer. */
     size_t (*memory)(const struct codec_shape *shape);
-    /* Makes codec->state; false: there is no memory. */
+    /* Makes codec->state; false: out of memory. */
     bool (*make)(struct codec *codec);
-    /* A new body begins, of so many bytes (-1: nobody knows). */
+    /* Begins a body of this length (-1: unknown). */
     void (*begin)(struct codec *codec, int64_t length);
-    /* Takes bytes off *in and puts others to the end of out. */
+    /* Consumes bytes of *in and appends to the output. */
     enum codec_step (*step)(struct codec *codec, struct str *in, enum codec_aim aim,
                             const struct log *log);
     void (*free)(struct codec *codec);
-    bool has_deep_stack; /* a step needs more than a fiber should keep: it runs on the worker's own
-                            stack */
+    bool has_deep_stack; /* a step needs more stack than a fiber should have: it runs on the
+                            worker's own stack */
 };
 
 struct codec {
     struct codec_shape shape;
-    void *state;        /* of the kind */
+    void *state;        /* in terms of the kind */
     unsigned char *out; /* shape.out_size bytes */
-    size_t out_used;    /* of them */
+    size_t out_used;    /* bytes in `out` */
 };
 
-/* Bytes of one of this shape, about. */
+/* Approximate memory of a codec with these parameters. */
 size_t codec_memory(const struct codec_shape *shape);
-/* One that is at the beginning of a body; another of this shape that was given back, if there is
- * one. */
+/* A codec at the beginning of a body; a cached one with these parameters, if there is one. */
 struct codec *codec_take(const struct codec_shape *shape, int64_t length);
-/* Back for the next body. A few are kept, of some megabytes at most. */
+/* Returns a codec for further requests. A few are cached, with limited memory. */
 void codec_give(struct codec *codec);
-/* Frees those that are kept: worker_end of the modules that use them. */
+/* Frees the cached codecs: the worker_end of the modules that use them. */
 void codecs_drop(struct generation *generation);
 
 #endif

@@ -1,4 +1,4 @@
-/* Bodies through a codec. */
+/* Passes bodies through a codec. */
 #include "http/codings/coded_body.h"
 
 #include "base/buf.h"
@@ -10,26 +10,26 @@
 #include "http/request/wire.h"
 #include "server/generation.h"
 
-/* Below this much output a body may expand as it likes: the ratio says something about longer ones.
- */
+/* The expansion ratio is checked only beyond this much output, since it means little for short
+ * bodies. */
 #define EXPANSION_FREE (1024u * 1024)
 
-static uint64_t memory_in_use; /* bytes of the codecs that bodies have in this worker, about */
+static uint64_t memory_in_use; /* approximate bytes of all codecs that are in use in this worker */
 
 /* A body that is encoded or decoded; in the request's arena. */
 struct coded_body {
     struct body_filter filter;
     const struct encoder *encoder; /* NULL: it is decoded */
     const struct encoder_settings *settings;
-    struct codec_shape shape; /* as far as it is known from the head */
+    struct codec_shape shape; /* as far as the header determines it */
     struct codec *codec;      /* from the first byte to the last */
-    int64_t length;           /* of the whole body; -1 = not known */
-    uint64_t in;              /* bytes that were given to it so far */
-    uint64_t out;             /* bytes that it gave */
-    uint64_t ratio_max;       /* of a decoder; 0 = no limit */
-    uint64_t reserved;        /* of memory_in_use */
-    struct buf held;          /* postpone_gzipping, or a body that is gathered */
-    bool is_gathered;         /* until the last piece comes, or one that has to leave */
+    int64_t length;           /* of the whole body; -1 = unknown */
+    uint64_t in;              /* bytes of input so far */
+    uint64_t out;             /* bytes of output so far */
+    uint64_t ratio_max;       /* for a decoder; 0 = unlimited */
+    uint64_t reserved;        /* its part of memory_in_use */
+    struct buf held;          /* for postpone_gzipping, or a body that is gathered */
+    bool is_gathered;         /* until the last piece arrives, or one that must not be delayed */
     bool is_finished;         /* the last piece was passed on, or the client is gone */
 };
 
@@ -45,13 +45,13 @@ static void coded_finish(struct coded_body *body)
     }
 }
 
-/* The request ended before its body did. */
+/* Frees resources if the request ends before its body. */
 static void coded_abandon(void *arg)
 {
     coded_finish(arg);
 }
 
-/* The codec for a body of this length: of those that want it whole, if it is. */
+/* The codec for a body of this length; one for whole bodies if *is_whole and there is one. */
 static struct codec_shape shape_of(const struct encoder *encoder,
                                    const struct encoder_settings *settings, int64_t length,
                                    bool *is_whole)
@@ -66,7 +66,7 @@ static struct codec_shape shape_of(const struct encoder *encoder,
 static struct codec *codec_of(struct coded_body *body, enum codec_aim aim)
 {
     if (body->codec == NULL) {
-        bool is_whole = aim == CODEC_END; /* and the first piece */
+        bool is_whole = aim == CODEC_END; /* this is also the first piece */
 
         if (body->encoder != NULL) {
             body->shape = shape_of(body->encoder, body->settings, body->length, &is_whole);
@@ -76,8 +76,7 @@ static struct codec *codec_of(struct coded_body *body, enum codec_aim aim)
     return body->codec;
 }
 
-/* A few bytes that claim to be very many: what a backend or a file does to its clients has a bound.
- */
+/* Limits decompression bombs, by which a backend or a file could overload clients. */
 static bool is_within_ratio(struct coded_body *body, struct request *request)
 {
     if (body->ratio_max == 0 || body->out <= EXPANSION_FREE ||
@@ -91,7 +90,7 @@ static bool is_within_ratio(struct coded_body *body, struct request *request)
     return false;
 }
 
-/* What the codec has produced is passed on. MAY WAIT. */
+/* Passes on the output of the codec. MAY WAIT. */
 static bool pass_output(struct coded_body *body, struct request *request, bool is_flush,
                         bool is_last)
 {
@@ -136,8 +135,8 @@ static enum codec_step codec_step(struct step_call *call)
     return call->result;
 }
 
-/* The input has ended too early: the client gets what there is of it before the connection ends.
- * MAY WAIT. Gives false. */
+/* The input was truncated: passes on the output so far, before the connection is closed. MAY WAIT.
+ * Returns false. */
 static bool pass_rest(struct coded_body *body, struct request *request)
 {
     struct request *main = request->main;
@@ -149,7 +148,7 @@ static bool pass_rest(struct coded_body *body, struct request *request)
     return false;
 }
 
-/* Codes; full buffers of output are passed on. MAY WAIT. */
+/* Encodes or decodes, and passes on full output buffers. MAY WAIT. */
 static bool code_bytes(struct coded_body *body, struct request *request, struct str bytes,
                        enum codec_aim aim)
 {
@@ -170,7 +169,7 @@ static bool code_bytes(struct coded_body *body, struct request *request, struct 
     return step == CODEC_CUT ? pass_rest(body, request) : step == CODEC_DONE;
 }
 
-/* postpone_gzipping, or a body that is gathered: is the piece only put aside? */
+/* With postpone_gzipping, or a body that is gathered: is the piece only stored? */
 static bool is_held(struct coded_body *body, struct str bytes, enum codec_aim aim)
 {
     uint64_t limit = body->settings == NULL ? 0 : body->settings->postpone;
@@ -185,7 +184,7 @@ static bool is_held(struct coded_body *body, struct str bytes, enum codec_aim ai
     return true;
 }
 
-/* A piece of the body through the codec. MAY WAIT. */
+/* Passes a piece of the body through the codec. MAY WAIT. */
 static bool code_piece(struct coded_body *body, struct request *request, struct str bytes,
                        enum codec_aim aim, bool is_flush)
 {
@@ -213,10 +212,8 @@ static bool code_piece(struct coded_body *body, struct request *request, struct 
            pass_output(body, request, is_flush, false);
 }
 
-/*
- * The flush of a handler that waits for more has no bytes of its own: then all that came so far
- * leaves, at the cost of some bytes (RFC 1951 has an empty block for it).
- */
+/* A flush by a handler that waits for more has no bytes: then all pending output is written, at the
+ * cost of some bytes (an empty block in RFC 1951). */
 static enum codec_aim aim_of(const struct body_piece *piece, bool is_last)
 {
     return is_last                                                     ? CODEC_END
@@ -244,7 +241,7 @@ static bool coded_send(struct body_filter *filter, struct request *request,
     return is_sound;
 }
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 unsigned codec_out_size(const struct buffers *buffers)
 {
@@ -272,7 +269,7 @@ bool encoder_fits(const struct encoder_settings *settings, const struct request 
            type_set_has(settings->types, response->content_type);
 }
 
-/* Is there memory for one more? */
+/* Does the limit allow one more codec? */
 static bool has_memory(struct request *request, uint64_t bytes)
 {
     uint64_t limit = compression_memory_limit(request);
@@ -288,8 +285,7 @@ static bool has_memory(struct request *request, uint64_t bytes)
     return false;
 }
 
-/* The place of a body in the request; a response that an error page takes the place of may have had
- * one. */
+/* The state of a body; a response that an error page replaces may have left one. */
 static struct coded_body *body_at(struct request *request, const void *key)
 {
     struct coded_body *body = request_data(request, key, sizeof(*body));

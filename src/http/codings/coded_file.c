@@ -1,4 +1,4 @@
-/* Files that were encoded before: FILE.br, FILE.zst, FILE.gz beside FILE. */
+/* Precompressed files: FILE.br, FILE.zst, FILE.gz next to FILE. */
 #include "http/codings/coded_file.h"
 
 #include <errno.h>
@@ -18,13 +18,12 @@ const struct directive_word coded_file_words[] = {
 };
 /* clang-format on */
 
-#define CANDIDATES_MAX 8 /* codings: more than there are */
+#define CANDIDATES_MAX 8 /* more than there are codings */
 
-/* The codings of the place, the best for this client first. */
+/* The codings of the location, the client's preferred one first. */
 struct candidates {
     const struct coding_hook *hooks[CANDIDATES_MAX];
-    int weights[CANDIDATES_MAX]; /* 0: sent to everybody (`always`), or asked after for Vary alone
-                                  */
+    int weights[CANDIDATES_MAX]; /* 0: sent to all clients (`always`), or only checked for Vary */
     unsigned count;
 };
 
@@ -47,7 +46,7 @@ static struct candidates list_candidates(struct request *request)
     return list;
 }
 
-/* The most that the client likes of what the filters could make of the file. */
+/* The client's highest weight for what filters could make of the file. */
 static int encoder_weight(struct request *request)
 {
     int best = 0;
@@ -65,8 +64,8 @@ static int encoder_weight(struct request *request)
     return best;
 }
 
-/* The file in this coding, open, or NULL. What is no regular file is passed over, and what is known
- * to be absent. */
+/* Opens the file in this coding, or NULL. Skips what is not a regular file, and what is known to be
+ * absent. */
 static struct file *open_coded(struct request *request, struct str path,
                                const struct content_coding *coding, struct absent_names *absent)
 {
@@ -95,7 +94,7 @@ static struct file *open_coded(struct request *request, struct str path,
     return NULL;
 }
 
-/* The clear file goes out: a cache that keeps it must know that others get another one. */
+/* The uncompressed file is sent: adds Vary if there is a precompressed one, for caches. */
 static void tell_of_coded_file(struct request *request, struct str path,
                                const struct candidates *list, struct absent_names *absent)
 {

@@ -1,4 +1,4 @@
-/* Files that were encoded before, sent in place of those that a request asks for. */
+/* Precompressed files that are sent instead of the requested ones. */
 #ifndef HTTP_CODINGS_CODED_FILE_H
 #define HTTP_CODINGS_CODED_FILE_H
 
@@ -8,18 +8,16 @@
 
 struct request;
 
-/* Of gzip_static, brotli_static and zstd_static: to whom they are sent. */
+/* gzip_static, brotli_static and zstd_static: which clients get them. */
 enum coded_files { CODED_FILES_OFF, CODED_FILES_ON, CODED_FILES_ALWAYS };
 extern const struct directive_word coded_file_words[];
 
 struct coded_file_settings {
-    unsigned mode; /* enum coded_files */
+    unsigned mode; /* an enum coded_files */
 };
 
-/*
- * Answers with the file that was encoded before, path and suffix, in the coding that the client
- * likes best. HANDLER_NEXT: there is none for it. path is NUL-terminated. MAY WAIT.
- */
+/* Responds with the precompressed file, path and suffix, in the coding that the client prefers.
+ * HANDLER_NEXT: there is none. path is NUL-terminated. MAY WAIT. */
 enum handler_result response_coded_file(struct request *request, struct str path);
 
 #endif

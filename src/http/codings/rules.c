@@ -1,4 +1,4 @@
-/* Rules about clients and proxies: the rows gzip_* of ngx_http_core_module. */
+/* Rules about clients and proxies: the gzip_* rows of ngx_http_core_module. */
 #include "http/message/agent.h"
 #include "http/codings/rules.h"
 
@@ -7,9 +7,9 @@
 #include "http/request/degraded.h"
 #include "http/request/request.h"
 
-/* Which responses to requests with Via are compressed. */
+/* Which responses to requests with a Via field are compressed. */
 enum gzip_proxied {
-    PROXIED_OFF = 1 << 0, /* none, whatever else is said */
+    PROXIED_OFF = 1 << 0, /* none, regardless of the other bits */
     PROXIED_EXPIRED = 1 << 1,
     PROXIED_NO_CACHE = 1 << 2,
     PROXIED_NO_STORE = 1 << 3,
@@ -20,15 +20,16 @@ enum gzip_proxied {
     PROXIED_ANY = 1 << 8,
 };
 
-/* Settings of one location. */
+/* Settings of a location. */
 struct gzip_rules {
-    unsigned http_version;   /* enum http_version: requests of an older one are not answered so */
-    unsigned proxied;        /* enum gzip_proxied bits */
-    struct vec disabled_for; /* struct regex *: of User-Agent */
-    bool disabled_for_msie6; /* gzip_disable "msie6": faster than the expression */
+    unsigned http_version;   /* an enum http_version: requests of older versions get no compressed
+                                response */
+    unsigned proxied;        /* bits of enum gzip_proxied */
+    struct vec disabled_for; /* struct regex *: for User-Agent */
+    bool disabled_for_msie6; /* gzip_disable "msie6": faster than the regular expression */
     bool is_disabled_when_degraded; /* gzip_disable "degradation" */
     bool varies;                    /* gzip_vary */
-    uint64_t memory_limit; /* bytes that the codecs at work may take in a worker; 0 = no limit */
+    uint64_t memory_limit;          /* most bytes of codecs in use in a worker; 0 = unlimited */
 };
 
 /* clang-format off */
@@ -135,7 +136,7 @@ static bool is_disabled(struct request *request, const struct gzip_rules *rules)
 
 /* ---- gzip_proxied ---- */
 
-/* Has a Cache-Control this directive? */
+/* Does a Cache-Control field have this directive? */
 static bool has_cache_control(const struct request *request, struct str word)
 {
     fields_each(field, &request->response.fields) {
@@ -155,11 +156,8 @@ static bool is_expired(const struct request *request, struct str expires)
     return end != -1 && end < (now == -1 ? (time_t) clock_now.seconds : now);
 }
 
-/*
- * As nginx has it: what tells how long an answer may be stored (Expires, then Cache-Control)
- * decides, where it is there; an answer that says nothing is compressed, unless a validator speaks
- * against it.
- */
+/* As in nginx: if the response has fields about its lifetime (Expires, then Cache-Control), these
+ * decide; a response without any is compressed, unless the settings about validators forbid it. */
 static bool agrees_for_proxies(struct request *request, unsigned proxied)
 {
     const struct response *response = &request->response;

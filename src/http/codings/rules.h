@@ -1,5 +1,5 @@
-/* Rules about clients and proxies, the same for all modules that encode, decode, or send what was
- * encoded before. */
+/* Rules about clients and proxies, for all modules that encode, decode, or send precompressed
+ * files. */
 #ifndef HTTP_CODINGS_RULES_H
 #define HTTP_CODINGS_RULES_H
 
@@ -13,18 +13,16 @@ struct request;
 extern struct settings_key http_gzip_key;
 extern const struct directive_table http_gzip_table;
 
-/*
- * Do gzip_http_version, gzip_disable and, for requests that came through a proxy, gzip_proxied
- * agree? Looks at the response head for the latter.
- */
+/* Do gzip_http_version, gzip_disable and, for requests through a proxy, gzip_proxied allow
+ * compression? The latter depends on the response header. */
 bool gzip_rules_allow(struct request *request);
 
-/* compression_memory_limit at the place of the request: bytes; 0 = none. */
+/* compression_memory_limit of the request's location: bytes; 0 = unlimited. */
 uint64_t compression_memory_limit(const struct request *request);
 
-/* gzip_vary at the place of the request. */
+/* gzip_vary of the request's location. */
 bool gzip_varies(const struct request *request);
-/* The answer depends on Accept-Encoding: where gzip_vary is on, Vary says so, once. */
+/* The response depends on Accept-Encoding: adds Vary once, if gzip_vary is on. */
 void response_varies_by_encoding(struct request *request);
 
 #endif

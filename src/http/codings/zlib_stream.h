@@ -1,4 +1,4 @@
-/* Between a codec and a stream of zlib: input, and room for output. */
+/* Connects a codec with a zlib stream: input, and space for output. */
 #ifndef HTTP_CODINGS_ZLIB_STREAM_H
 #define HTTP_CODINGS_ZLIB_STREAM_H
 
@@ -6,9 +6,9 @@
 
 #include "http/codings/codec.h"
 
-#define GZIP_WRAPPER 16 /* added to the bits of a window: a gzip header and trailer */
+#define GZIP_WRAPPER 16 /* added to the window bits: gzip header and trailer */
 
-/* Gives the stream what there is of input and room. */
+/* Gives the stream the available input and output space. */
 static inline void stream_prepare(z_stream *stream, const struct codec *codec, struct str in)
 {
     stream->next_in = (unsigned char *) (uintptr_t) in.data;
@@ -17,7 +17,7 @@ static inline void stream_prepare(z_stream *stream, const struct codec *codec, s
     stream->avail_out = codec->shape.out_size - (unsigned) codec->out_used;
 }
 
-/* What was taken and laid out. */
+/* Accounts for consumed input and written output. */
 static inline void stream_settle(const z_stream *stream, struct codec *codec, struct str *in)
 {
     *in = str_from((const char *) stream->next_in, in->data + in->len);

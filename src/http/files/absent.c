@@ -1,4 +1,4 @@
-/* Names beside a file that are known to be absent. */
+/* A cache of names next to a file that do not exist. */
 #define _GNU_SOURCE
 #include "http/files/absent.h"
 
@@ -15,21 +15,21 @@
 #include "http/request/request.h"
 #include "http/routing/file_settings.h"
 
-#define SLOTS 4096 /* files that a worker remembers; of two with one place the later one stays */
+#define SLOTS 4096 /* slots per worker; of two files with the same slot the later one stays */
 
-/* A directory as it was. All zero: none, so that nothing is kept. */
+/* The state of a directory. All zero: unknown, so that nothing is cached. */
 struct directory {
     uint64_t device, inode;
     struct timespec ctime, mtime;
 };
 
 struct absent_slot {
-    uint64_t hash; /* of the file's path; 0: free */
+    uint64_t hash; /* of the file's path; 0: unused */
     struct directory directory;
     unsigned known;
 };
 
-static struct absent_slot *slots; /* of this worker; made on first use */
+static struct absent_slot *slots; /* per worker; allocated on first use */
 
 static bool absent_is_same(const struct directory *a, const struct stat *b)
 {
@@ -38,7 +38,7 @@ static bool absent_is_same(const struct directory *a, const struct stat *b)
            a->mtime.tv_sec == b->st_mtim.tv_sec && a->mtime.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* The directory is another one than it was, or changed: what was known is void. */
+/* The directory is new or has changed: discards what was known about it. */
 static void look_again(struct absent_slot *slot, const char *path, const struct stat *st,
                        struct timespec now)
 {
@@ -52,7 +52,7 @@ static void look_again(struct absent_slot *slot, const char *path, const struct 
     }
 }
 
-/* The path of its directory, NUL-terminated. */
+/* The directory of the path, NUL-terminated. */
 static const char *directory_of(struct request *request, struct str path)
 {
     const char *slash = memrchr(path.data, '/', path.len);
@@ -87,8 +87,8 @@ struct absent_names absent_names(struct request *request, struct str path)
         return names;
     }
     names.directory = directory_of(request, path);
-    /* Before the look: a name that appears after it finds the ctime older than now, and moves it.
-     */
+    /* Taken before stat(): if a name appears after that, the ctime was older than `now`, and will
+     * change. */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     if (stat(names.directory, &st) != 0) {
         names.slot = NULL;
@@ -101,11 +101,9 @@ struct absent_names absent_names(struct request *request, struct str path)
     return names;
 }
 
-/*
- * Is the name not in the directory as it was known? Both are asked of one descriptor, since a path
- * may lead elsewhere by now, and back again. A link that leads nowhere is not absent: what it leads
- * to may appear in another directory.
- */
+/* Is the name absent from the directory as it was examined? Both are checked through one
+ * descriptor, since the path may lead to another directory now, and back again later. A dangling
+ * symbolic link is not absent: its target may appear in another directory. */
 static bool is_absent(const struct absent_names *names, struct str name)
 {
     const char *slash = memrchr(name.data, '/', name.len);

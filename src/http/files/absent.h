@@ -1,8 +1,6 @@
-/*
- * Names beside a file that are known to be absent. A name that appears in a directory moves the
- * directory's ctime: as long as that stands still, one look at the directory answers for all names
- * that were looked for before.
- */
+/* A cache of names next to a file that do not exist. A new name in a directory changes the
+ * directory's ctime: as long as that is the same, one stat() of the directory answers for all names
+ * that were looked up before. */
 #ifndef HTTP_FILES_ABSENT_H
 #define HTTP_FILES_ABSENT_H
 
@@ -14,30 +12,27 @@
 struct request;
 struct absent_slot;
 
-/* What is known of the names beside one file, while a request looks for them. It does not outlive a
- * wait. */
+/* The cached names of one file, during one request. Not valid after a wait. */
 struct absent_names {
-    unsigned known;           /* bits of names, as the caller numbers them, that are absent */
-    struct absent_slot *slot; /* where more of them can be kept, or NULL */
+    unsigned known;           /* bits of absent names, as numbered by the caller */
+    struct absent_slot *slot; /* where further absent names are stored, or NULL */
     uint64_t hash;            /* of the file's path */
-    const char *directory;    /* that it is in, by path; of the request */
-    bool is_first; /* nothing was asked about this file before: its directory was not looked at */
+    const char *directory;    /* path of its directory; in the request's arena */
+    bool is_first;            /* the file has no cache entry: its directory was not examined */
 };
 
-/*
- * What is known of the names beside the file at path, which is NUL-terminated. Looks at the
- * directory if a name beside this file was missed before, else not: files that are there pay
- * nothing. Blocks for the disk, not for peers.
+/* Looks up which names next to the file at `path` (NUL-terminated) are known to be absent. Examines
+ * the directory only if a name next to this file was found absent before: files that exist cost
+ * nothing. Blocks on the disk, not on peers.
  *
- * Nothing is ever known where that would say something else than another look: under
- * open_file_cache and disable_symlinks, whose answers have rules of their own, and on file systems
- * that keep their status for a while (of the network).
- */
+ * Nothing is cached where the result could differ from another look at the disk: with
+ * open_file_cache and disable_symlinks, which have rules of their own, and on file systems that
+ * cache their status for a while (network file systems). */
 struct absent_names absent_names(struct request *request, struct str path);
-/* Opening the name, NUL-terminated, failed with ENOENT: it has this bit from now on. */
+/* Opening the name (NUL-terminated) failed with ENOENT: stores that as this bit. */
 void absent_add(struct absent_names *names, struct str name, unsigned bit);
 
-/* Forgets everything (worker end, tests). */
+/* Clears the cache (worker end, tests). */
 void absent_drop(void);
 
 #endif

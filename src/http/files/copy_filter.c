@@ -1,5 +1,5 @@
-/* Reading pieces of files into memory, where sendfile may not be used or a body filter wants bytes;
- * output_buffers. */
+/* Reads pieces of files into memory, where sendfile cannot be used or a body filter needs the
+ * bytes; output_buffers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,13 @@
 #include "http/routing/file_settings.h"
 #include "server/module.h"
 
-#define ALIGNMENT_MAX (1 << 20) /* bytes; what directio_alignment may ask for */
-#define ALIGNMENT 4096          /* of memory: enough for direct I/O on every device */
+#define ALIGNMENT_MAX (1 << 20) /* bytes; limit for directio_alignment */
+#define ALIGNMENT 4096          /* of buffers: sufficient for direct I/O on any device */
 
 struct copy_settings {
-    struct buffers output_buffers; /* the size of a read; the connection bounds how many are ahead
-                                      of the client */
+    /* The size is that of a read; the number is ignored, since the connection limits reading
+     * ahead. */
+    struct buffers output_buffers;
 };
 
 #define S struct copy_settings
@@ -38,7 +39,7 @@ static struct settings_key key;
 
 /* ---- reading ---- */
 
-/* One read. On the stack of the fiber, which waits for its end even when it is cancelled. */
+/* One read. On the stack of the fiber, which waits for its end even if it is cancelled. */
 struct read_job {
     struct thread_job job;
     struct wait_point done;
@@ -47,10 +48,10 @@ struct read_job {
     size_t size;
     off_t offset;
     ssize_t n; /* bytes, or -1 */
-    int error; /* errno of -1 */
+    int error; /* errno if n is -1 */
 };
 
-/* Direct I/O refuses what is not aligned as the device wants it: then the file is read as usual. */
+/* Direct I/O fails for reads that are not aligned as the device requires; then it is turned off. */
 static bool leave_direct_io(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -89,7 +90,7 @@ struct thread_pool *request_thread_pool(struct request *request)
     return pool;
 }
 
-/* aio: what is in memory is read at once, the rest on a thread. MAY WAIT. */
+/* With aio: reads cached data at once, other data on a thread. MAY WAIT. */
 static ssize_t read_offloaded(struct request *request, struct read_job *read)
 {
     struct iovec iov = {read->at, read->size};
@@ -111,18 +112,18 @@ static ssize_t read_offloaded(struct request *request, struct read_job *read)
     return read->n;
 }
 
-/* Memory that is read into. The last few that were used are kept: warm, and no page of theirs is
- * fresh. */
+/* A buffer for reads. The last few are kept, because their memory is in the CPU caches and already
+ * mapped. */
 struct read_buffer {
-    struct read_buffer *next; /* of the free ones */
+    struct read_buffer *next; /* next free buffer */
     size_t size;              /* bytes of data */
     char *data;               /* aligned */
 };
 
 #define BUFFERS_KEPT 16
-#define BUFFER_KEPT_SIZE (256u * 1024) /* larger ones are not kept */
+#define BUFFER_KEPT_SIZE (256u * 1024) /* larger buffers are not kept */
 
-static struct read_buffer *free_buffers; /* last in, first out; all of one size */
+static struct read_buffer *free_buffers; /* a stack; all have the same size */
 static unsigned free_buffer_count;
 
 static void free_buffer(struct read_buffer *buffer)
@@ -151,7 +152,7 @@ static struct read_buffer *take_buffer(size_t size)
         free_buffer_count--;
         return buffer;
     }
-    drop_buffers(); /* of another location, with smaller output_buffers */
+    drop_buffers(); /* they are from another location with smaller output_buffers */
     buffer = malloc(sizeof(*buffer));
     size = (size + ALIGNMENT - 1) & ~(size_t) (ALIGNMENT - 1);
     if (buffer == NULL || (buffer->data = aligned_alloc(ALIGNMENT, size)) == NULL) {
@@ -177,16 +178,16 @@ static void give_buffer(void *arg)
 
 /* ---- the filter ---- */
 
-/* Cuts a piece of a file into reads of this size. */
+/* The state of reading a piece of a file. */
 struct copying {
     int fd;
-    off_t offset;    /* of the next byte wanted */
-    uint64_t left;   /* bytes still wanted */
+    off_t offset;    /* of the next byte to read */
+    uint64_t left;   /* remaining bytes */
     size_t size;     /* of a read */
-    off_t alignment; /* reads begin and end at multiples of it; 1 = anywhere */
+    off_t alignment; /* reads begin and end at multiples of this; 1 = anywhere */
 };
 
-/* A file that became shorter than its head said: the connection cannot be kept. */
+/* The file is shorter than the header has announced: the connection cannot be kept. */
 static bool tell_truncated(struct request *request, const struct copying *copying, ssize_t n,
                            int error)
 {
@@ -269,7 +270,7 @@ static bool copy_send(struct body_filter *filter, struct request *request,
     return is_sound;
 }
 
-/* Has it, or the response into which it goes, a filter that wants bytes? */
+/* Does the response, or one that includes it, have a filter that needs bytes? */
 static bool needs_memory(const struct request *request)
 {
     while (request != NULL && !request->response.needs_memory) {

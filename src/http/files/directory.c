@@ -1,4 +1,4 @@
-/* Directories: opened, and read name by name. */
+/* Opens and reads directories. */
 #define _GNU_SOURCE
 #include "http/files/directory.h"
 
@@ -14,7 +14,7 @@
 #include "http/routing/file_settings.h"
 
 enum {
-    NAMES_A_TURN = 32,  /* that are looked at before others may have their turn */
+    NAMES_A_TURN = 32,  /* entries that are read before other requests get a turn */
     FIRST_ENTRIES = 16, /* initial size of a listing */
     RUN_LENGTH = 1024   /* entries that are sorted at once */
 };
@@ -47,13 +47,13 @@ enum handler_result directory_open(struct directory *directory, struct request *
     if (!request_map_path(request, &path, &root_length)) {
         return HANDLER_FAIL;
     }
-    /* Without the slash at its end, but for the root directory. */
+    /* Without the trailing slash, except for the root directory. */
     const char *name = arena_cstr(&request->arena, str_head(path, path.len > 1 ? path.len - 1 : 1));
     directory->stream = opendir(name);
     return directory->stream != NULL ? HANDLER_NEXT : fail_open(request, name, errno);
 }
 
-/* Status of what a name leads to, or of the link itself when that leads nowhere. */
+/* The status of the target of a name, or of the link itself if it is dangling. */
 static bool look_at_entry(struct request *request, int fd, const char *name, struct stat *st)
 {
     if (fstatat(fd, name, st, 0) == 0) {
@@ -69,7 +69,7 @@ static bool look_at_entry(struct request *request, int fd, const char *name, str
     if (fstatat(fd, name, st, AT_SYMLINK_NOFOLLOW) == 0) {
         return true;
     }
-    if (errno != ENOENT) { /* it may just have been removed */
+    if (errno != ENOENT) { /* it may have been removed since */
         log_crit(&request->log, errno, "lstat() \"%s\" failed", name);
     }
     return false;
@@ -83,7 +83,8 @@ static bool is_shown(const struct directory *directory, const char *name)
     return directory->shows_hidden && name[1] != '\0' && (name[1] != '.' || name[2] != '\0');
 }
 
-/* A directory may have any number of names. MAY WAIT. False: the request ends. */
+/* Gives other requests a turn from time to time, since a directory may have any number of names.
+ * MAY WAIT. False: the request ends. */
 static bool has_turn(struct directory *directory)
 {
     if (++directory->looked_at % NAMES_A_TURN != 0) {
@@ -130,8 +131,7 @@ static void free_entries(void *arg)
     free(((struct vec *) arg)->items);
 }
 
-/* Room for twice as many entries. The array is on the heap: an arena would keep all that were too
- * small. */
+/* Doubles the capacity. The array is on the heap, because an arena would keep all smaller ones. */
 static void grow(struct request *request, struct vec *entries)
 {
     size_t added = entries->capacity == 0 ? FIRST_ENTRIES : entries->capacity;
@@ -146,7 +146,7 @@ static void grow(struct request *request, struct vec *entries)
     request_count_memory(request, added * sizeof(struct directory_entry));
 }
 
-/* Two neighbouring runs of `from` as one of `to`. */
+/* Merges two adjacent runs of `from` to one in `to`. */
 static void merge(const struct directory_view *view, struct directory_entry *to,
                   const struct directory_entry *from, size_t left, size_t right)
 {
@@ -164,7 +164,7 @@ static void merge(const struct directory_view *view, struct directory_entry *to,
     memcpy(to, left != 0 ? a : b, (left + right) * sizeof(*to));
 }
 
-/* Runs of this length are merged to runs of twice that. MAY WAIT. False: the request ends. */
+/* Merges runs of this length to runs of twice that. MAY WAIT. False: the request ends. */
 static bool merge_runs(const struct directory_view *view, struct vec *entries,
                        struct directory_entry *to, size_t length)
 {
@@ -182,7 +182,7 @@ static bool merge_runs(const struct directory_view *view, struct vec *entries,
     return true;
 }
 
-/* Merges sorted runs until there is one. MAY WAIT. False: the request ends. */
+/* Merges sorted runs until only one is left. MAY WAIT. False: the request ends. */
 static bool merge_all(struct request *request, const struct directory_view *view,
                       struct vec *entries)
 {
@@ -242,7 +242,7 @@ bool directory_read(struct directory *directory, const struct directory_view *vi
     return !request->main->is_over_memory && loop_share() && sort(request, view, entries);
 }
 
-/* ---- names in pages of listings ---- */
+/* ---- names in listings ---- */
 
 void listing_put_escaped(struct buf *out, struct str text, enum escape_set set)
 {
@@ -251,7 +251,7 @@ void listing_put_escaped(struct buf *out, struct str text, enum escape_set set)
     out->len += (size_t) (escape_write(at, text, set) - at);
 }
 
-/* The first `count` characters: code points of UTF-8, else bytes. */
+/* The first `count` characters: code points of UTF-8, or bytes. */
 static struct str first_characters(struct str text, size_t count, bool is_utf8)
 {
     struct str rest = text;

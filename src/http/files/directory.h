@@ -1,4 +1,4 @@
-/* Directories: the names in them. */
+/* Reads the names in directories. */
 #ifndef HTTP_FILES_DIRECTORY_H
 #define HTTP_FILES_DIRECTORY_H
 
@@ -9,7 +9,7 @@
 
 #include "http/request/request.h"
 
-/* One name in a directory. */
+/* An entry of a directory. */
 struct directory_entry {
     struct str name;
     time_t mtime;
@@ -20,39 +20,33 @@ struct directory_entry {
 
 /* A directory that is being read. */
 struct directory {
-    struct request *request; /* on whose behalf */
-    DIR *stream;             /* NULL: it was closed */
-    bool hides_symlinks;     /* they are not listed */
-    bool shows_hidden;       /* names that begin with a dot are given, too, but "." and ".." */
-    unsigned looked_at;      /* names, since others had their turn */
+    struct request *request; /* the request that reads it */
+    DIR *stream;             /* NULL: closed */
+    bool hides_symlinks;     /* symbolic links are not listed */
+    bool shows_hidden;       /* names that begin with a dot are listed, except "." and ".." */
+    unsigned looked_at;      /* names since other requests had a turn */
 };
 
-/*
- * Opens the one that the URI leads to, which ends in a slash. HANDLER_NEXT: done; else why not,
- * which was logged. Blocks for the disk.
- */
+/* Opens the directory of the URI, which ends in a slash. HANDLER_NEXT: done; otherwise the error
+ * was logged. Blocks on the disk. */
 enum handler_result directory_open(struct directory *directory, struct request *request);
-/*
- * The next name, which holds until the call after it. What a symbolic link leads to is given, or
- * the link itself where that is nothing. False: there is no more, or the request ends. MAY WAIT for
- * others to have their turn.
- */
+/* Gets the next name, which is valid until the next call. For a symbolic link the entry describes
+ * its target, or the link itself if it is dangling. False: there are no more, or the request ends.
+ * MAY WAIT to give others a turn. */
 bool directory_next(struct directory *directory, struct directory_entry *out);
 void directory_close(struct directory *directory);
 
-/* What a listing takes of the names, and in which order. */
+/* Selection and order of a listing. */
 struct directory_view {
-    bool (*is_ignored)(const void *arg, struct str name); /* or NULL: all are taken */
+    bool (*is_ignored)(const void *arg, struct str name); /* or NULL: all are listed */
     int (*compare)(const void *a, const void *b,
-                   void *arg); /* two struct directory_entry, as qsort_r has it */
+                   void *arg); /* compares two struct directory_entry, as for qsort_r */
     void *arg;
 };
 
-/*
- * All names that are left, in order, as an array of struct directory_entry, which counts towards
- * request_memory_limit and lives as long as the request; and closes it. MAY WAIT for others to have
- * their turn. False: the request ends.
- */
+/* Reads all remaining names as a sorted array of struct directory_entry, which counts towards
+ * request_memory_limit and lives as long as the request; closes the directory. MAY WAIT to give
+ * others a turn. False: the request ends. */
 bool directory_read(struct directory *directory, const struct directory_view *view,
                     struct vec *entries);
 

@@ -1,5 +1,4 @@
-/* Files to be served: which rules hold at a location, what is taken from memory, and the answer
- * made of a file. */
+/* Files to be served: the rules of a location, the caches, and the response for a file. */
 #define _GNU_SOURCE
 #include "http/files/file.h"
 
@@ -19,21 +18,22 @@
 #include "http/routing/file_settings.h"
 #include "http/routing/response_settings.h"
 
-/* Contents of small files that each worker keeps where there is no open_file_cache. */
+/* Total size of small files whose contents each worker caches without open_file_cache. */
 #define CONTENTS_BYTES (16u * 1024 * 1024)
 
-/* Descriptors of larger files that each worker keeps open there, and for how long when unused. */
+/* Descriptors of larger files that each worker keeps open without open_file_cache, and for how long
+ * if unused. */
 #define DESCRIPTORS 64
 #define DESCRIPTOR_UNUSED_MS 2000
 
-static struct file_cache *contents_cache; /* of this worker; both are made on first use */
+static struct file_cache *contents_cache; /* per worker; both caches are made on first use */
 static struct file_cache *descriptors;
 static struct timer descriptors_timer;
 
 /* ---- the rules of a location ---- */
 
-/* How much of the path `from=` takes out of the check: whole components, and only when the path
- * begins so. */
+/* The length of the path's part that `from=` exempts from the check: whole components, and only if
+ * the path begins with them. */
 static size_t unchecked_length(struct request *request, struct str path)
 {
     struct template *template = request->location->files->disable_symlinks_from;
@@ -84,19 +84,18 @@ static struct file_options options_of(struct request *request, struct str path, 
     if (options.symlinks != SYMLINKS_ALLOWED) {
         options.symlinks_from = unchecked_length(request, path);
         if (options.symlinks_from == path.len) {
-            options.symlinks = SYMLINKS_ALLOWED; /* the whole of it */
+            options.symlinks = SYMLINKS_ALLOWED; /* `from=` covers the whole path */
             options.symlinks_from = 0;
         }
     }
     return options;
 }
 
-/* ---- without open_file_cache: contents and descriptors, checked for each request ---- */
+/* ---- without open_file_cache: contents and descriptors, compared with the disk at each request
+ * ---- */
 
-/*
- * A descriptor holds its file's blocks even when it was removed: so it is kept for a moment only,
- * which is long for a file that is asked for again and again.
- */
+/* An open descriptor keeps the blocks of its file allocated after it was removed, so it is kept
+ * only for a short time, which is sufficient for a file that is requested repeatedly. */
 static void close_unused(struct timer *timer)
 {
     file_cache_expire(descriptors, clock_now.now_ms, DESCRIPTORS);
@@ -117,7 +116,7 @@ static void make_checked_caches(void)
     timer_init(&descriptors_timer, close_unused);
 }
 
-/* The kept file, if it is still what lies at the path. */
+/* The cached file, if the file at the path is unchanged. */
 static struct file *find_unchanged(struct file_cache *cache, const struct file_options *options)
 {
     struct file *file = file_cache_find(cache, options);
@@ -200,7 +199,7 @@ static bool fits_rules(const struct file *file, const struct file_options *optio
            (file->fd == -1 || file->is_directio == ((int64_t) file->size >= options->directio));
 }
 
-/* Does it hold what is wanted? */
+/* Does it have the descriptor or the contents that are needed? */
 static bool has_wanted(const struct file *file, const struct file_options *options)
 {
     return options->is_status_only || !file->is_file || file->error != 0 || file->fd != -1 ||
@@ -208,7 +207,7 @@ static bool has_wanted(const struct file *file, const struct file_options *optio
             (int64_t) file->size < options->directio);
 }
 
-/* May it be used as it is kept? Looks at the disk when `valid` is over. */
+/* Can the cached file be used? Compares it with the disk if open_file_cache_valid has passed. */
 static bool is_valid(struct file *file, const struct file_options *options,
                      const struct http_location *location)
 {
@@ -229,8 +228,8 @@ static bool is_valid(struct file *file, const struct file_options *options,
     return true;
 }
 
-/* Keeps what was just opened. Used too rarely, its status alone is kept, and the request has the
- * rest for itself. */
+/* Caches a file that was just opened. If it was used too rarely, only its status is cached, and the
+ * request alone uses descriptor and contents. */
 static void file_keep(struct file_cache *cache, struct file *file,
                       const struct file_options *options, const struct http_location *location)
 {
@@ -292,10 +291,10 @@ struct file *file_open(struct request *request, struct str path)
     return file_load(&options);
 }
 
-/* What a thread opens. */
+/* A file to open on a thread. */
 struct open_job {
     struct file_options options;
-    struct file *file; /* that came of it */
+    struct file *file; /* the result */
 };
 
 static void open_on_thread(void *arg)
@@ -357,7 +356,7 @@ struct file *file_of_status(struct str path, uint64_t size, time_t mtime)
     return file;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static char *put_hex(char *at, uint64_t number)
 {
@@ -395,14 +394,14 @@ static struct str clear_path(struct str path, struct str extension)
     return dot == NULL || str_ends(path, extension) ? path : str_from(path.data, dot);
 }
 
-/* The type follows from the extension; a kept file remembers what was found for it last. */
+/* The type depends on the extension; a cached file has the type that was found last. */
 static void set_type(struct request *request, struct file *file)
 {
     const struct http_location *location = request->location;
     struct str extension = request_extension(request);
 
     if (request->response.content_type.len != 0) {
-        return; /* a backend named it with X-Accel-Redirect */
+        return; /* set by X-Accel-Redirect of a backend */
     }
     if (extension.len != 0 && str_equal(file->extension, extension) &&
         file->types == location->files->types &&
@@ -427,7 +426,7 @@ void response_describe_file(struct request *request, struct file *file, uint64_t
     response->status = 200;
     response->content_length = (int64_t) length;
     file_describe(file);
-    /* Copies: the request may outlive the file. */
+    /* Copied, since the request may outlive the file. */
     char *texts = arena_text(&request->arena, sizeof(file->texts));
     memcpy(texts, file->texts, sizeof(file->texts));
     response->last_modified = file->mtime;
@@ -573,7 +572,7 @@ struct file *request_open_file(struct request *request, enum handler_result *res
     return file;
 }
 
-/* ---- bodies that the cache keeps ---- */
+/* ---- bodies from the cache ---- */
 
 struct str kept_body_whole(const struct cache_access *access)
 {

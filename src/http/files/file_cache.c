@@ -1,5 +1,5 @@
-/* Files that a worker keeps: a table by path, bounded in number and bytes, the least recently used
- * go first. */
+/* A cache of files in a worker: a table by path, bounded in number and bytes, with LRU
+ * replacement. */
 #include "http/files/file_private.h"
 
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 
 struct file_cache {
     struct file **buckets; /* malloc'ed */
-    size_t bucket_count;   /* a power of two; doubles when there are more files than buckets */
+    size_t bucket_count;   /* a power of two; doubled when there are more files than buckets */
     uint64_t count;        /* files */
-    uint64_t bytes;        /* of contents and books */
+    uint64_t bytes;        /* of contents and structs */
     struct file_cache_limits limits;
     struct list lru; /* struct file.lru_node, most recently used first */
 };
@@ -67,10 +67,8 @@ static inline uint64_t load_word(const char *at)
     return word;
 }
 
-/*
- * A hash under a secret of this process, since with open_file_cache_errors a client chooses what is
- * kept. Cheaper than keyed_hash, which is made for tables without a bound.
- */
+/* A hash with a secret of this process, since with open_file_cache_errors clients choose the cached
+ * names. Cheaper than keyed_hash, which is made for tables without a bound. */
 uint64_t file_cache_hash(struct str path)
 {
     static uint64_t secret[2];
@@ -129,7 +127,7 @@ static void file_cache_grow(struct file_cache *cache)
     free(old);
 }
 
-/* Memory that a kept file takes. */
+/* Memory of a cached file. */
 static uint64_t weight(const struct file *file)
 {
     return sizeof(*file) + file->path.len + 1 + file->contents.len;
@@ -151,7 +149,7 @@ void file_cache_remove(struct file *file)
     file_release(file);
 }
 
-/* Room for one more file of this weight. */
+/* Makes space for one more file of this weight. */
 static void file_cache_make_room(struct file_cache *cache, uint64_t needed)
 {
     while (!list_is_empty(&cache->lru) &&

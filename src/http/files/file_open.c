@@ -1,4 +1,4 @@
-/* Opening files: status, descriptor, small contents; paths free of symbolic links; direct I/O. */
+/* Opens files: status, descriptor, small contents; paths without symbolic links; direct I/O. */
 #define _GNU_SOURCE
 #include "http/files/file.h"
 
@@ -14,12 +14,10 @@
 #include "http/routing/file_settings.h"
 #include "http/routing/settings.h"
 
-/*
- * How much older than its reading a file's last change must be, so that a later change cannot have
- * the same ctime. The clock of file systems ticks with the kernel's timer: 100 Hz at the slowest,
- * so two ticks are 20 ms. A file system that keeps whole seconds (both stamps end in zeros) gets
- * more than the two seconds of the coarsest one.
- */
+/* How much older than the reading the last change of a file must be, so that a later change cannot
+ * have the same ctime. The clock of file systems advances with the kernel's timer: 100 Hz at the
+ * slowest, so two ticks are 20 ms. A file system with times in whole seconds (both are multiples of
+ * a second) gets more than two seconds, the coarsest resolution. */
 #define SETTLED_NS (20 * 1000 * 1000LL)
 #define SETTLED_COARSE_NS (3 * 1000 * 1000 * 1000LL)
 
@@ -59,7 +57,7 @@ struct file *file_copy_status(const struct file *from)
     return file;
 }
 
-/* Closes and frees. Only when nobody refers to it. */
+/* Closes and frees the file. There must be no references. */
 static void file_free(struct file *file)
 {
     if (file->fd != -1) {
@@ -98,14 +96,14 @@ bool file_is_unchanged(const struct file *file)
 
 /* ---- paths without symbolic links ---- */
 
-/* A walk along a path: the directory reached so far. */
+/* A walk along a path. */
 struct walk {
-    int at;             /* descriptor, or AT_FDCWD */
-    unsigned symlinks;  /* enum disable_symlinks */
+    int at;             /* descriptor of the current directory, or AT_FDCWD */
+    unsigned symlinks;  /* an enum disable_symlinks */
     const char *failed; /* the call that failed */
 };
 
-/* Does a link lead here whose owner is not the owner of what it leads to? */
+/* Is this a symbolic link whose owner is not the owner of its target? */
 static bool is_foreign_link(struct walk *walk, const char *name, int fd)
 {
     struct stat link;
@@ -148,7 +146,7 @@ static int walk_step(struct walk *walk, const char *name, int flags)
     return fd;
 }
 
-/* What precedes the part that is checked: "from", or the root directory. */
+/* Opens the part that is not checked: "from", or the root directory. */
 static int open_start(const struct file_options *options, char *path)
 {
     if (options->symlinks_from == 0) {
@@ -161,8 +159,8 @@ static int open_start(const struct file_options *options, char *path)
     return fd;
 }
 
-/* disable_symlinks: component by component. path is a copy that may be cut. -1 with errno and
- * *failed. */
+/* disable_symlinks: opens a path component by component. path is a copy that may be changed. -1
+ * with errno and *failed. */
 static int open_checked(const struct file_options *options, char *path, int flags,
                         const char **failed)
 {
@@ -197,10 +195,8 @@ static int open_checked(const struct file_options *options, char *path, int flag
 
 /* ---- contents ---- */
 
-/*
- * Is it a type of file system of this machine, on which each change of contents moves ctime? Others
- * (NFS, FUSE, CIFS, 9p …) keep status of their own for a while.
- */
+/* Is it a local file system, on which each change of contents changes ctime? Others (NFS, FUSE,
+ * CIFS, 9p …) cache the status for a while. */
 static bool is_local_type(unsigned long type)
 {
     switch (type) {
@@ -250,7 +246,7 @@ bool file_is_settled(const struct stat *st, struct timespec now)
            (is_coarse ? SETTLED_COARSE_NS : SETTLED_NS);
 }
 
-/* Reads all of it, and closes it. When that does not work out the descriptor stays. */
+/* Reads the whole file, and closes it. If that fails the descriptor stays open. */
 static void read_contents(struct file *file)
 {
     size_t size = (size_t) file->size;
@@ -277,17 +273,17 @@ static void read_contents(struct file *file)
     file->fd = -1;
 }
 
-/* ---- all together ---- */
+/* ---- all steps ---- */
 
 static void set_up_descriptor(struct file *file, const struct file_options *options)
 {
     if (file->size > options->read_ahead && options->read_ahead != 0) {
-        /* Advice: that it fails matters to nobody. */
+        /* Only a hint: errors do not matter. */
         posix_fadvise(file->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
         posix_fadvise(file->fd, 0, (off_t) options->read_ahead, POSIX_FADV_WILLNEED);
     }
     if ((int64_t) file->size >= options->directio) {
-        /* A file system without direct I/O is read as usual. */
+        /* Ignored on file systems without direct I/O. */
         file->is_directio = fcntl(file->fd, F_SETFL, O_NONBLOCK | O_DIRECT) == 0;
     }
 }
@@ -312,7 +308,8 @@ static int open_path(struct file *file, const struct file_options *options, int 
 
 int directory_load(const struct file_options *options)
 {
-    struct file *file = file_new(options->path); /* open_path notes the call that failed */
+    struct file *file =
+        file_new(options->path); /* open_path needs it for the name of the failed call */
     int fd = -1;
 
     if (memchr(options->path.data, '\0', options->path.len) != NULL) {
@@ -346,7 +343,7 @@ struct file *file_load(const struct file_options *options)
     file->symlinks_from = options->symlinks_from;
     if (memchr(options->path.data, '\0', options->path.len) != NULL) {
         file->failed = "open";
-        return open_fail(file, ENOENT); /* the system would see the part before it alone */
+        return open_fail(file, ENOENT); /* the system would use only the part before the NUL */
     }
     if (options->is_status_only && options->symlinks == SYMLINKS_ALLOWED) {
         file->failed = "stat";
@@ -356,8 +353,7 @@ struct file *file_load(const struct file_options *options)
         take_status(file, &st);
         return file;
     }
-    /* Before the status is read: what changes from here on shows in it, or is not older than now.
-     */
+    /* Before the status is read: a later change is visible in it, or is not older than `now`. */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     file->fd = open_path(file, options, options->is_status_only ? O_PATH : O_RDONLY | O_NONBLOCK);
     if (file->fd == -1) {

@@ -1,13 +1,13 @@
 /* Conditional requests (RFC 9110, 13): If-Modified-Since, If-Unmodified-Since, If-Match,
- * If-None-Match. Backends judge those that they get: only what the cache kept from them is judged
- * here, with what is made here. */
+ * If-None-Match. Backends evaluate the conditions of requests that they get: only responses from
+ * the cache, and those that this server generates, are checked here. */
 #include "base/parse.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "http/routing/response_settings.h"
 #include "server/module.h"
 
-/* 412 instead of what the handler was about to give. */
+/* Responds with 412 instead of the handler's response. */
 static void refuse_precondition(struct request *request)
 {
     request->response.status = 412;
@@ -19,8 +19,8 @@ static struct str without_weakness(struct str tag)
     return str_starts(tag, STR("W/")) ? str_skip(tag, 2) : tag;
 }
 
-/* Is our ETag in the list? Weak comparison takes W/"x" and "x" for the same; the strong one matches
- * no weak tag. */
+/* Is our ETag in the list? With weak comparison W/"x" and "x" are equal; with strong comparison
+ * weak tags never match. */
 static bool list_has_tag(struct str list, struct str etag, bool is_weak)
 {
     if (list.len == 1 && list.data[0] == '*') {
@@ -35,7 +35,7 @@ static bool list_has_tag(struct str list, struct str etag, bool is_weak)
         return false;
     }
     while (list.data != NULL) {
-        /* A comma inside a tag parts it, and the parts match nothing: our tags hold none. */
+        /* A comma inside a tag splits it, and the parts do not match: our tags contain no comma. */
         struct str tag = str_trim(str_cut(&list, ','));
         if (str_equal(is_weak ? without_weakness(tag) : tag, etag)) {
             return true;
@@ -52,8 +52,8 @@ static bool is_unmodified_since(const struct request *request, struct str value)
            request->response.last_modified <= date;
 }
 
-/* if_modified_since says how dates are compared: the very date that we gave, or any that is not
- * before it. */
+/* if_modified_since determines the comparison: exactly the date that was sent, or any date that is
+ * not earlier. */
 static bool is_modified(const struct request *request, struct str value)
 {
     time_t last_modified = request->response.last_modified;

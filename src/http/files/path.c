@@ -1,11 +1,11 @@
-/* From the URI to a path: root and alias, with variables, in regex locations, inherited by nested
+/* Maps the URI to a path: root and alias, with variables, in regex locations, inherited by nested
  * ones. */
 #include "http/files/access_mode.h"
 #include "http/files/path.h"
 #include "http/message/uri.h"
 #include "http/routing/file_settings.h"
 
-/* The location whose block holds the alias that is in force at this location. */
+/* The location whose block has the alias that is effective in this location. */
 static const struct http_location *alias_owner(const struct http_location *location)
 {
     while (location->parent != NULL && location->parent->files->is_alias &&
@@ -23,7 +23,7 @@ bool request_alias_prefix(const struct request *request, size_t *length)
     return owner->kind != LOCATION_REGEX;
 }
 
-/* What is kept of a request, found by its own address. */
+/* its address is the key of request data */
 static const char alias_key;
 
 /* State of request_alias_add_uri. */
@@ -41,8 +41,8 @@ void request_alias_add_uri(struct request *request, const struct http_location *
     }
 }
 
-/* What of the URI goes after the alias: the part after the location's prefix; nothing where a
- * regex chose the location. */
+/* The part of the URI that is appended to the alias: what follows the location's prefix; nothing in
+ * a regex location. */
 static bool cut_alias(struct request *request, struct str *rest)
 {
     const struct http_location *owner = alias_owner(request->location);
@@ -120,7 +120,7 @@ struct str path_join(struct arena *arena, struct str directory, struct str name)
     return (struct str){text, directory.len + name.len};
 }
 
-/* ---- permissions of files that are made ---- */
+/* ---- permissions of new files ---- */
 
 bool access_mode_read(struct conf_scope *scope, const struct conf_node *node, unsigned *out)
 {
@@ -128,7 +128,7 @@ bool access_mode_read(struct conf_scope *scope, const struct conf_node *node, un
         struct str users;
         unsigned shift;
     } groups[] = {{STR_INIT("user:"), 6}, {STR_INIT("group:"), 3}, {STR_INIT("all:"), 0}};
-    unsigned access = 0600; /* who wrote the file may always do so */
+    unsigned access = 0600; /* the owner always has access */
 
     for (unsigned i = 1; i < node->count; i++) {
         struct str value = node->args[i];

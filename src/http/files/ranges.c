@@ -1,5 +1,5 @@
-/* Answers to requests for byte ranges (RFC 9110, 14): one range or several, cut from the pieces of
- * any body. */
+/* Responds to range requests (RFC 9110, 14): one or more ranges, cut from the pieces of any
+ * body. */
 #include "http/message/ranges_parse.h"
 
 #include <stdlib.h>
@@ -14,22 +14,22 @@
 
 #define BOUNDARY_DIGITS 20
 
-/* A body that is cut; in the request's arena. */
+/* A body from which ranges are cut; in the request's arena. */
 struct range_filter {
     struct body_filter filter;
     struct vec ranges; /* struct byte_range, in the order of the request */
     uint64_t size;     /* of the whole body */
-    uint64_t given;    /* bytes that came so far, from response.body_offset on */
-    struct vec
-        pieces; /* struct body_piece: gathered, when several ranges are cut from several pieces */
-    struct str boundary;  /* "\r\n--N" of a multipart answer */
-    struct str part_type; /* "\r\nContent-Type: T\r\n" or what stands in its place */
-    bool is_finished;     /* the last piece was passed on: what still comes is dropped */
+    uint64_t given;    /* bytes received so far, from response.body_offset on */
+    /* struct body_piece: gathered if there are several ranges. */
+    struct vec pieces;
+    struct str boundary;  /* "\r\n--N" of a multipart response */
+    struct str part_type; /* "\r\nContent-Type: T\r\n", or "\r\n" */
+    bool is_finished;     /* the last piece was passed on: further ones are dropped */
 };
 
 /* ---- the header ---- */
 
-/* If-Range (RFC 9110, 13.1.5): may the ranges be served? A weak tag never matches. */
+/* If-Range (RFC 9110, 13.1.5): do the ranges apply? A weak tag never matches. */
 static bool if_range_holds(const struct request *request)
 {
     const struct field *field = fields_get(&request->headers, FIELD_IF_RANGE);
@@ -45,7 +45,7 @@ static bool if_range_holds(const struct request *request)
     time_t shown = response->last_modified;
     const struct field *added = fields_get(&response->fields, FIELD_LAST_MODIFIED);
     if (added != NULL) {
-        shown = http_date_parse(added->value); /* by add_header: it is what clients know */
+        shown = http_date_parse(added->value); /* set by add_header: the date that clients know */
     }
     return shown != -1 && http_date_parse(value) == shown;
 }
@@ -55,7 +55,7 @@ static void set_content_range(struct request *request, struct str value)
     struct fields *fields = &request->response.fields;
 
     fields_set(fields, &request->arena, FIELD_CONTENT_RANGE,
-               STR_NONE); /* of the filter that cut before */
+               STR_NONE); /* that of an earlier range filter */
     if (value.len != 0) {
         fields_add_known(fields, &request->arena, FIELD_CONTENT_RANGE, value);
     }
@@ -76,7 +76,7 @@ static struct str range_text(struct request *request, const struct byte_range *r
                         (unsigned long long) range->end - 1, (unsigned long long) size);
 }
 
-/* The head of a part, but for its boundary: it ends with the empty line. */
+/* The header of a part, including its boundary and the empty line. */
 static struct str part_head(struct request *request, const struct range_filter *state,
                             const struct byte_range *range)
 {
@@ -189,8 +189,8 @@ static void range_header(struct request *request)
 
 /* ---- the body ---- */
 
-/* A piece that is passed on in several parts; released when the last of them was sent. Outlives the
- * request's arena. */
+/* A piece that is passed on in several parts; released after the last of them was sent. May outlive
+ * the request's arena. */
 struct shared_piece {
     unsigned references;
     void (*release)(void *arg);
@@ -207,7 +207,7 @@ static void shared_release(void *arg)
     }
 }
 
-/* From here on the piece may be passed on in parts: one reference is the caller's. */
+/* Makes the piece shareable, so that it can be passed on in parts: the caller has one reference. */
 static struct shared_piece *piece_share(struct body_piece *piece)
 {
     if (piece->release == NULL) {
@@ -235,7 +235,7 @@ static void piece_drop(const struct body_piece *piece)
     }
 }
 
-/* Bytes [from, to) of the piece alone. */
+/* Bytes [from, to) of the piece. */
 static struct body_piece piece_cut(const struct body_piece *piece, uint64_t from, uint64_t to)
 {
     struct body_piece part = *piece;
@@ -249,7 +249,7 @@ static struct body_piece piece_cut(const struct body_piece *piece, uint64_t from
     return part;
 }
 
-/* One range: each piece gives what it has of it. */
+/* One range: passes on the part of each piece that is in it. */
 static bool send_single(struct range_filter *state, struct request *request,
                         const struct body_piece *piece, bool is_last)
 {
@@ -277,7 +277,7 @@ static bool send_text(struct range_filter *state, struct request *request, struc
     return body_filter_next(&state->filter, request, &piece, is_last);
 }
 
-/* What the gathered pieces have of this range, in order. */
+/* Passes on the parts of the gathered pieces that are in this range, in order. */
 static bool send_range(struct range_filter *state, struct request *request,
                        const struct byte_range *range)
 {
@@ -315,7 +315,7 @@ static bool send_multipart(struct range_filter *state, struct request *request)
     return is_sound && send_text(state, request, last_boundary(request, state), true);
 }
 
-/* The request ended before its body did. */
+/* Frees gathered pieces if the request ends before its body. */
 static void drop_gathered(void *arg)
 {
     struct range_filter *state = arg;
@@ -328,7 +328,7 @@ static void drop_gathered(void *arg)
     }
 }
 
-/* Several ranges may come in any order and overlap: they are cut when all pieces are there. */
+/* Several ranges may be in any order and overlap: they are cut when all pieces have arrived. */
 static bool files_ranges_gather(struct range_filter *state, struct request *request,
                                 const struct body_piece *piece, bool is_last)
 {
@@ -381,7 +381,7 @@ const struct module ngx_http_range_header_filter_module = {
     .hooks = &hooks,
 };
 
-/* Its work is done by the filter that the header filter puts up. */
+/* The body filter is installed by the header filter. */
 const struct module ngx_http_range_body_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_range_body_filter_module",
