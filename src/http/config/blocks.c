@@ -1,4 +1,4 @@
-/* The blocks http, server and limit_except, and what is done when all of them were read. */
+/* The blocks http, server and limit_except, and the steps after all of them were read. */
 #include "http/client/connection.h"
 #include "http/client/listen.h"
 #include "http/client/protocol.h"
@@ -15,7 +15,7 @@ static const struct module *const *modules_of(struct conf *conf)
     return ((struct generation *) conf->generation)->modules;
 }
 
-/* Before any row of the block: the main structure knows its reading, modules make theirs. */
+/* Called before any row of the block: sets up the main struct and the state of modules. */
 static void http_prepare(struct conf_scope *scope, void *arg)
 {
     struct conf *conf = scope->conf;
@@ -73,7 +73,7 @@ bool http_enter(struct conf_scope *scope, const struct directive *row, struct co
     struct conf_scope *inner = conf_enter(scope, node, IN_HTTP, http_prepare, NULL);
     struct http_main *main = http_main_of(conf);
     if (inner == NULL || conf->error_count != 0) {
-        return false; /* what follows stands on settings that are whole */
+        return false; /* the following steps require complete settings */
     }
     hooks_link_main(main);
     bool is_ok = true;
@@ -145,8 +145,7 @@ void location_fresh(void *settings)
     }
 }
 
-/* A method as limit_except takes it: with GET goes HEAD. METHOD_OTHER: it takes none of this name.
- */
+/* A method for limit_except: GET includes HEAD. METHOD_OTHER: not allowed there. */
 static unsigned limited_method(struct str name)
 {
     unsigned method = method_named_nocase(name);

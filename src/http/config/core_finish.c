@@ -1,5 +1,5 @@
-/* What is derived from a location's settings once its block was read: the Server field, linked
- * handlers, the log's level. */
+/* Values derived from settings after their block was read: limits of headers, the Server field, the
+ * temporary path, logs of locations. */
 #include "base/fs.h"
 #include "config.h"
 #include "http/config/core_values.h"
@@ -13,7 +13,7 @@
 #define SERVER_NAME "nginx"
 #define SERVER_FULL SERVER_NAME "/" NGINX_COMPAT_VERSION
 
-/* The Server field's value by server_tokens. */
+/* The value of the Server field, according to server_tokens. */
 static struct str server_text(struct arena *arena, unsigned tokens)
 {
     if (tokens == SERVER_TOKENS_OFF) {

@@ -1,5 +1,5 @@
-/* ngx_http_core_module: every directive of http, server and location that no module owns. One row
- * is one directive. */
+/* ngx_http_core_module: every directive of http, server and location that belongs to no other
+ * module. One row is one directive. */
 #include "http/config/core_values.h"
 #include "http/config/lint.h"
 #include "http/codings/rules.h"
@@ -49,7 +49,7 @@ static const struct directive block_rows[] = {
     {0},
 };
 
-/* ---- http level alone ---- */
+/* ---- http level only ---- */
 
 #define M struct http_main
 static const struct directive main_rows[] = {
@@ -142,7 +142,7 @@ static const struct directive_table http_server_table = {.key = &http_server_key
 
 #define L struct http_location
 static const struct directive location_rows[] = {
-    /* Places. */
+    /* Blocks. */
     {"location", IN_SERVER | IN_LOCATION, BLOCK(location_enter), ARGS(1, 2),
      .repeat = REPEAT_APPEND, .syntax = "[= | ~ | ~* | ^~] uri | @name",
      .doc = "Settings for URIs that match."},
@@ -433,7 +433,7 @@ const struct module ngx_http_core_module = {
     .hooks = &core_hooks,
 };
 
-/* The names of Tengine that are free are in the manual of the core, too. */
+/* The manual of the core also lists Tengine's optional variables. */
 static const struct variable *http_variables_of(const struct module *module, unsigned list)
 {
     const struct http_module *http = module->hooks;

@@ -1,4 +1,4 @@
-/* Rows of ngx_http_core_module that read their arguments themselves. */
+/* Rows of ngx_http_core_module that parse their arguments themselves. */
 #include "http/config/core_values.h"
 
 #include "base/parse.h"
@@ -12,11 +12,10 @@
 #include "http/routing/response_settings.h"
 #include "http/routing/settings.h"
 
-/* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together).
- */
+/* Response headers have space for this (v1/wire.c adds up the lines of fixed length). */
 enum { SERVER_TAG_MAX = 128 };
 
-/* `root` and `alias` exclude each other, and each may come once. */
+/* `root` and `alias` exclude each other, and each is allowed once. */
 static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node *node)
 {
     bool is_alias = str_is(node->args[0], "alias");
@@ -24,7 +23,7 @@ static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node
     bool has_alias = conf_is_set(scope, &file_settings_key, "alias");
     const struct file_settings *files = conf_settings(scope, &file_settings_key);
 
-    /* The row itself counts as set only once its apply has returned. */
+    /* The row itself counts as set only after its apply function has returned. */
     if ((has_root && !is_alias) || (has_alias && is_alias)) {
         return conf_error(scope->conf, node, "\"%.*s\" directive is duplicate",
                           STR_ARG(node->args[0]));
@@ -37,8 +36,8 @@ static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node
     return true;
 }
 
-/* A path that may hold variables, made full when the run prefix is needed; no slash at its end
- * unless it is an alias. */
+/* A path, which may contain variables, made absolute if necessary; without a trailing slash unless
+ * it is an alias. */
 static struct template *path_template(struct conf_scope *scope, const struct conf_node *node,
                                       struct str path, bool keep_slash)
 {
@@ -286,7 +285,7 @@ bool client_body_temp_path_apply(struct conf_scope *scope, const struct directiv
     return temp_path_read(scope, node, &bodies->client_body_temp_path);
 }
 
-/* ---- the rest ---- */
+/* ---- other ---- */
 
 bool keepalive_timeout_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
@@ -317,7 +316,8 @@ bool min_rate_apply(struct conf_scope *scope, const struct directive *row, struc
     return true;
 }
 
-/* A name is a word in a line, and a member of an object: letters, digits, '_', '-' and '.'. */
+/* The name becomes a word in a log line, or a member of a JSON object: letters, digits, '_', '-'
+ * and '.'. */
 static bool tag_name_is_good(struct str name)
 {
     static const char *const taken[] = {"time",       "level",  "pid",     "tid",
@@ -354,7 +354,7 @@ bool error_log_tag_apply(struct conf_scope *scope, const struct directive *row,
     return tag->value != NULL;
 }
 
-/* "=CODE", "=" or neither, before the target of error_page. */
+/* Parses "=CODE", "=" or neither, before the target of error_page. */
 static bool parse_overwrite(struct conf_scope *scope, const struct conf_node *node, unsigned last,
                             int *overwrite, unsigned *codes_end)
 {
@@ -460,7 +460,7 @@ bool server_info_check(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
     ((struct response_settings *) settings)->has_server_info =
-        scope->context != 0; /* not the default */
+        scope->context != 0; /* not for the default value */
     return true;
 }
 
@@ -478,7 +478,7 @@ bool check_header_buffers(struct conf_scope *scope, const struct directive *row,
 
 /* ---- resolver and resolver_file ---- */
 
-/* The two rows exclude each other at one level. */
+/* The two directives exclude each other at one level. */
 static bool check_other(struct conf_scope *scope, const struct conf_node *node, const char *other)
 {
     return !conf_is_set(scope, &http_location_key, other) ||

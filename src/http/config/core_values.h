@@ -1,4 +1,4 @@
-/* Rows of ngx_http_core_module that read their arguments themselves, and the blocks' entries. */
+/* Apply functions of ngx_http_core_module, and the enter functions of blocks. */
 #ifndef HTTP_CONFIG_CORE_VALUES_H
 #define HTTP_CONFIG_CORE_VALUES_H
 
@@ -16,7 +16,7 @@ CORE_VALUE(server_enter);
 CORE_VALUE(limit_except_enter);
 void location_fresh(void *settings);
 
-/* core_finish.c: values that are derived from others. */
+/* core_finish.c: derived values. */
 bool server_settings_finish(struct conf_scope *scope, void *settings);
 bool location_settings_finish(struct conf_scope *scope, void *settings);
 bool body_settings_finish(struct conf_scope *scope, void *settings);

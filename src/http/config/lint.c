@@ -16,13 +16,13 @@ const struct conf_node *lint_inside(const struct conf_node *node, const char *bl
     return node;
 }
 
-/* Does the word begin with a letter's or case's modifier of a regular expression: "~", "~*"? */
+/* Does the location have the modifier of a regular expression: "~", "~*"? */
 static bool is_regex_location(const struct conf_node *location)
 {
     return location->count > 2 && location->args[1].len != 0 && location->args[1].data[0] == '~';
 }
 
-/* The pattern of a location with a regular expression, or empty. */
+/* The pattern of a regex location, or empty. */
 static struct str pattern_of(const struct conf_node *location)
 {
     if (is_regex_location(location)) {
@@ -42,7 +42,7 @@ static bool is_path_variable(struct str name)
     return str_is(name, "uri") || str_is(name, "document_uri");
 }
 
-/* The first variable of a text that a rule is about. */
+/* Finds the first variable in a text for which is_meant is true. */
 static bool has_variable(struct str text, bool (*is_meant)(struct str name), struct str *found)
 {
     while (lint_variable(&text, found)) {
@@ -55,7 +55,7 @@ static bool has_variable(struct str text, bool (*is_meant)(struct str name), str
 
 /* ---- paths */
 
-/* A location with a prefix that is cut off, and gives no slash at the end; or an empty string. */
+/* The prefix of a location that is replaced, and has no trailing slash; or an empty string. */
 static struct str prefix_without_slash(const struct conf_node *location)
 {
     if (location == NULL || !lint_is_named(location, "location") || location->count < 2) {
@@ -148,7 +148,7 @@ static void check_try_files(struct lint *lint, const struct conf_node *node)
         pattern_of(node->parent).len == 0) {
         return;
     }
-    for (unsigned i = 1; i + 1 < node->count; i++) { /* the last one is a URI */
+    for (unsigned i = 1; i + 1 < node->count; i++) { /* the last argument is a URI */
         if (has_variable(node->args[i], is_path_variable, &name)) {
             lint_report(lint, node,
                         "\"$%.*s\" is appended to \"alias\" whole, since a regular expression "
@@ -175,7 +175,7 @@ bool lint_returns_refusal(const struct conf_node *block)
            answer->args[1].data[0] == '4';
 }
 
-/* Refuses a location everything? Then it does no harm that it matches too much. */
+/* Does the location reject everything? Then it is harmless that it matches too much. */
 static bool is_refusing(const struct conf_node *location)
 {
     const struct conf_node *deny = lint_next(location, NULL, "deny");
@@ -292,7 +292,7 @@ static void check_if(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* ---- lists that hide what is inherited */
+/* ---- lists that hide inherited ones */
 
 static bool has_first_arg(const struct conf_node *block, const char *name, struct str word)
 {
@@ -310,7 +310,7 @@ static void check_hidden(struct lint *lint, const struct conf_node *node, const 
     const struct conf_node *block = node->parent, *from = NULL, *rule_block = NULL;
 
     if (block == NULL || lint_next(block, NULL, name) != node) {
-        return; /* the first of its block reports for all */
+        return; /* the first one in a block reports for all */
     }
     const struct conf_node *rule = lint_inherited(block, inherit, &rule_block);
 
@@ -344,9 +344,9 @@ static void check_content_type(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* ---- values of clients */
+/* ---- values from clients */
 
-/* Is it an answer with a Location? */
+/* Does it respond with a Location? */
 static bool is_redirect(const struct conf_node *node)
 {
     if (lint_is_named(node, "return")) {
@@ -397,7 +397,7 @@ static void check_host(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* What a request decides. */
+/* Is it a variable that the client controls? */
 static bool is_of_client(struct str name)
 {
     return str_starts(name, STR("arg_")) || str_starts(name, STR("http_")) ||
@@ -405,7 +405,7 @@ static bool is_of_client(struct str name)
            str_is(name, "query_string") || ascii_is_digit((unsigned char) name.data[0]);
 }
 
-/* The part of a target that names the server. */
+/* The part of a redirect target that names the server. */
 static struct str authority_of(struct str target)
 {
     const char *scheme = str_find(target, STR("://"));
@@ -455,7 +455,7 @@ static void check_referers(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* ---- names that are resolved at run time */
+/* ---- names resolved at run time */
 
 static bool is_upstream(const struct conf_node *http, struct str name)
 {
@@ -467,7 +467,7 @@ static bool is_upstream(const struct conf_node *http, struct str name)
     return false;
 }
 
-/* An address, a socket or a group: nothing that a resolver is needed for. */
+/* Is it an address, a socket or a group, for which no resolver is needed? */
 static bool is_fixed(const struct conf_node *http, struct str value)
 {
     struct str authority = authority_of(value);
@@ -486,7 +486,8 @@ static bool is_fixed(const struct conf_node *http, struct str value)
     return is_numeric && host.len != 0;
 }
 
-/* Are all values that `set` and `map` give a variable fixed? False if it comes from elsewhere. */
+/* Are all values that `set` and `map` assign to a variable fixed? False if it gets its value
+ * elsewhere. */
 static bool has_fixed_values(const struct conf_node *http, const struct conf_node *block,
                              struct str variable, bool *is_known)
 {
@@ -533,7 +534,7 @@ static void check_resolver(struct lint *lint, const struct conf_node *node)
     struct str before = str_from(authority.data, dollar);
 
     if (before.len != 0 && is_fixed(http, before)) {
-        return; /* only what follows the address is variable */
+        return; /* only the part after the address has variables */
     }
     lint_report(lint, node,
                 "the name in \"%.*s\" is resolved for each request, and there is no "
@@ -541,7 +542,7 @@ static void check_resolver(struct lint *lint, const struct conf_node *node)
                 STR_ARG(node->args[1]));
 }
 
-/* ---- pages for errors */
+/* ---- error pages */
 
 static void check_error_page(struct lint *lint, const struct conf_node *node)
 {
@@ -597,7 +598,7 @@ static void check_ciphers(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* ---- what does nothing, or something else */
+/* ---- directives without effect, or with another one than expected */
 
 static void check_error_log(struct lint *lint, const struct conf_node *node)
 {

@@ -1,9 +1,9 @@
-/* Rules of `nginx -t --lint` about who gets an answer, and from which server. */
+/* Rules of `nginx -t --lint` about access, and the choice of a server. */
 #include "http/config/lint.h"
 
 /* ---- access */
 
-/* Is there anybody whom it refuses? */
+/* Does it reject any client? */
 static bool is_restricted(const struct conf_node *block)
 {
     static const char *const access[] = {"deny",       "auth_basic",        "auth_request",
@@ -23,7 +23,7 @@ static bool is_restricted(const struct conf_node *block)
     return false;
 }
 
-/* Do only programs of this machine reach the server? */
+/* Does the server listen only on local addresses? */
 static bool is_local(const struct conf_node *server)
 {
     const struct conf_node *node = lint_next(server, NULL, "listen");
@@ -73,7 +73,7 @@ static bool is_default(const struct conf_node *listen)
     return lint_has_arg(listen, "default_server") || lint_has_arg(listen, "default");
 }
 
-/* The next `listen` of this address in another server, after `last`. */
+/* The next `listen` with this address in another server, after `last`. */
 static const struct conf_node *next_at(const struct conf_node *listen,
                                        const struct conf_node **server)
 {
@@ -88,7 +88,7 @@ static const struct conf_node *next_at(const struct conf_node *listen,
     return NULL;
 }
 
-/* Of several servers at an address the first one, where none says that it is the default. */
+/* Reports the first of several servers at an address, if none is marked as the default. */
 void lint_default(struct lint *lint, const struct conf_node *node)
 {
     const struct conf_node *server = NULL, *other;

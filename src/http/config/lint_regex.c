@@ -1,22 +1,22 @@
-/* Regular expressions that backtrack without end. */
+/* Finds regular expressions that may backtrack excessively. */
 #include "http/config/lint.h"
 
 enum { DEPTH_MOST = 32 };
 
-/* What is known of an open group. */
+/* State of an open group. */
 struct group {
-    bool has_wild;      /* a "." that is repeated without a bound */
-    bool is_only_loops; /* the alternative that is read has nothing but unbounded repetitions */
-    bool has_loops_alternative; /* an earlier alternative was of this kind */
-    unsigned atoms;             /* of the alternative */
-    bool is_atomic; /* possessive, or a look-around: what it matched is not tried again */
+    bool has_wild;              /* it has a "." that is repeated without an upper bound */
+    bool is_only_loops;         /* the current alternative consists of unbounded repetitions only */
+    bool has_loops_alternative; /* an earlier alternative did */
+    unsigned atoms;             /* number of atoms in the current alternative */
+    bool is_atomic;             /* possessive, or a look-around: no backtracking into it */
 };
 
-/* What stands before a quantifier. */
+/* The atom before a quantifier. */
 struct atom {
     bool is_dot;
     bool is_group;
-    struct group inner; /* of a group */
+    struct group inner; /* if it is a group */
 };
 
 static const char *skip_class(const char *at, const char *end)
@@ -36,13 +36,13 @@ static const char *skip_class(const char *at, const char *end)
     return at < end ? at + 1 : end;
 }
 
-/* How often what stands before it may match. */
+/* How often the atom may match. */
 struct quantifier {
-    bool is_unbounded; /* no upper limit, and it gives back what it took */
-    bool is_optional;  /* not at all, or once or a bounded number of times */
+    bool is_unbounded; /* no upper limit, and it backtracks */
+    bool is_optional;  /* the atom may be absent, and has an upper limit */
 };
 
-/* A quantifier at this place: its end, or `at`. */
+/* Parses a quantifier; returns its end, or `at` if there is none. */
 static const char *skip_quantifier(const char *at, const char *end, struct quantifier *out)
 {
     const char *start = at;
@@ -85,7 +85,7 @@ static void end_alternative(struct group *group)
     group->atoms = 0;
 }
 
-/* Opens a group: after "(" and what says its kind. */
+/* Opens a group; returns the position after "(" and its type. */
 static const char *open_group(const char *at, const char *end, struct group *group)
 {
     *group = (struct group){.is_only_loops = true};
@@ -111,7 +111,7 @@ static const char *open_group(const char *at, const char *end, struct group *gro
     return at < end && *at != ')' ? at + 1 : at;
 }
 
-/* Reads an atom that is no group: its end. */
+/* Parses an atom that is not a group; returns its end. */
 static const char *take_atom(const char *at, const char *end, struct atom *atom)
 {
     *atom = (struct atom){.is_dot = *at == '.'};
@@ -121,7 +121,7 @@ static const char *take_atom(const char *at, const char *end, struct atom *atom)
     return *at == '\\' && at + 1 < end ? at + 2 : at + 1;
 }
 
-/* The atom and its quantifier become a part of the group around it. True: it is slow. */
+/* Adds the atom with its quantifier to the enclosing group. True: the pattern is slow. */
 static bool add_atom(struct group *group, const struct atom *atom, struct quantifier quantifier)
 {
     const struct group *inner = &atom->inner;
@@ -131,7 +131,7 @@ static bool add_atom(struct group *group, const struct atom *atom, struct quanti
         (inner->has_loops_alternative || inner->has_wild)) {
         return true;
     }
-    if (quantifier.is_optional) { /* as if it were not there */
+    if (quantifier.is_optional) { /* treated as absent */
         group->has_wild |= atom->is_group && inner->has_wild && !inner->is_atomic;
         return false;
     }
@@ -168,7 +168,7 @@ bool lint_is_slow_regex(struct str pattern)
             at++;
             continue;
         }
-        if (*at == '^' || *at == '$') { /* takes no text */
+        if (*at == '^' || *at == '$') { /* matches no text */
             at++;
             continue;
         }

@@ -1,6 +1,6 @@
-/* Modules in name: what nginx, or Tengine, does in modules of their own is done elsewhere here;
- * filters by the wire (v1/wire.c). Lines that load modules, and readers of `-m`, may ask for them.
- */
+/* Modules that exist in name only: their work in nginx or Tengine is done elsewhere here, that of
+ * filters by the wire (v1/wire.c). Directives that load modules, and scripts that read `-m`, may
+ * look for them. */
 #include "server/module.h"
 
 #include "http/routing/hooks.h"
@@ -15,7 +15,7 @@ const struct module ngx_http_chunked_filter_module = {.magic = MODULE_MAGIC,
                                                       .name = "ngx_http_chunked_filter_module",
                                                       .kind = MODULE_HTTP};
 
-/* Subrequests come in their order (src/http/request/ordered.c). */
+/* Subrequests are sent in order by src/http/request/ordered.c. */
 const struct module ngx_http_postpone_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_postpone_filter_module",
@@ -30,7 +30,7 @@ const struct module ngx_http_cache_purge_module = {
     .kind = MODULE_HTTP,
 };
 
-/* Tengine 2 has two for SPDY, in whose place HTTP/2 is spoken: ngx_http_spdy_module has the
+/* Tengine 2 has two modules for SPDY; HTTP/2 has replaced it, and ngx_http_spdy_module has the
  * directives. */
 const struct module ngx_http_spdy_filter_module = {
     .magic = MODULE_MAGIC,

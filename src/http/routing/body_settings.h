@@ -1,5 +1,5 @@
-/* Settings of ngx_http_core_module about request bodies, at a location. A member without a comment
- * is the value of the directive of its name. */
+/* Settings of ngx_http_core_module about request bodies in a location. A member without a comment
+ * has the value of the directive with its name. */
 #ifndef HTTP_ROUTING_BODY_SETTINGS_H
 #define HTTP_ROUTING_BODY_SETTINGS_H
 
@@ -16,7 +16,7 @@ struct body_settings {
     int64_t client_max_body_size;
     uint64_t client_body_buffer_size;
     uint64_t client_body_timeout_ms;
-    uint64_t client_body_total_timeout_ms; /* 0 = none */
+    uint64_t client_body_total_timeout_ms; /* 0 = unlimited */
     struct min_rate client_body_min_rate;
     unsigned client_body_in_file_only;
     bool client_body_in_single_buffer;

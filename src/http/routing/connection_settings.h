@@ -1,5 +1,5 @@
-/* Settings of ngx_http_core_module about the connection to the client, at a location. A member
- * without a comment is the value of the directive of its name. */
+/* Settings of ngx_http_core_module about the connection to the client in a location. A member
+ * without a comment has the value of the directive with its name. */
 #ifndef HTTP_ROUTING_CONNECTION_SETTINGS_H
 #define HTTP_ROUTING_CONNECTION_SETTINGS_H
 
@@ -23,7 +23,7 @@ struct connection_settings {
     struct min_rate send_min_rate;
     uint64_t send_lowat;
     uint64_t keepalive_timeout_ms;
-    uint64_t keepalive_header_s; /* of the Keep-Alive response field; 0 = none is sent */
+    uint64_t keepalive_header_s; /* for the Keep-Alive response field; 0 = not sent */
     uint64_t keepalive_min_timeout_ms;
     uint64_t keepalive_time_ms;
     int64_t keepalive_requests;

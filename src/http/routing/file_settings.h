@@ -1,5 +1,5 @@
-/* Settings of ngx_http_core_module about files that are served, at a location. A member without a
- * comment is the value of the directive of its name. */
+/* Settings of ngx_http_core_module about served files in a location. A member without a comment has
+ * the value of the directive with its name. */
 #ifndef HTTP_ROUTING_FILE_SETTINGS_H
 #define HTTP_ROUTING_FILE_SETTINGS_H
 
@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "conf/template.h"
 
-/* Served files (types block). Keys are extensions in lower case. */
+/* Media types of files (types block). Keys are extensions in lower case. */
 struct mime_types {
     struct map by_extension; /* struct str * */
 };
@@ -19,16 +19,16 @@ enum disable_symlinks { SYMLINKS_ALLOWED, SYMLINKS_IF_NOT_OWNER, SYMLINKS_FORBID
 #define AIO_THREADS 2
 
 struct file_settings {
-    struct template *root; /* root or alias, a full path unless it begins with a variable */
+    struct template *root; /* root or alias: a full path unless it begins with a variable */
     bool is_alias;
     struct mime_types *types;
     struct str default_type;
     bool sendfile;
     uint64_t sendfile_max_chunk;
     uint64_t read_ahead;
-    unsigned aio;              /* 0 off, 1 on (Linux native: threads here), AIO_THREADS */
-    struct template *aio_pool; /* name of the pool, may hold variables */
-    bool aio_write;            /* with AIO_THREADS: threads write temporary files, too */
+    unsigned aio; /* 0: off, 1: on (Linux native AIO in nginx; threads here), AIO_THREADS */
+    struct template *aio_pool; /* name of the thread pool, may contain variables */
+    bool aio_write;            /* with AIO_THREADS: threads write temporary files as well */
     int64_t directio;          /* bytes; INT64_MAX = off */
     int64_t directio_alignment;
     unsigned disable_symlinks;
@@ -38,8 +38,8 @@ struct file_settings {
     int64_t open_file_cache_min_uses;
     bool open_file_cache_errors;
     bool log_not_found;
-    int64_t types_hash_bucket_size, types_hash_max_size; /* understood */
-    bool open_file_cache_events;                         /* understood */
+    int64_t types_hash_bucket_size, types_hash_max_size; /* accepted and ignored */
+    bool open_file_cache_events;                         /* accepted and ignored */
 };
 
 #endif

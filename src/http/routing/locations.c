@@ -1,4 +1,4 @@
-/* Locations: the blocks, and the search for the one that a URI belongs to. */
+/* Locations: the blocks, and the search for the location of a URI. */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -10,21 +10,22 @@ struct settings_key body_settings_key;
 struct settings_key connection_settings_key;
 struct settings_key response_settings_key;
 
-/* A prefix in order of bytes, with the longest other one that begins it. */
+/* A prefix location in an array sorted by name, with the longest other one that is a prefix of
+ * it. */
 struct prefix_entry {
     struct http_location *location;
-    int shorter; /* index of the longest shorter prefix of this one, or -1 */
+    int shorter; /* index of the longest other entry that is a prefix of this one, or -1 */
 };
 
-/* The nested locations of a location, laid out for the search. */
+/* Search structures for the nested locations of a location. */
 struct location_index {
     struct prefix_entry *prefixes; /* sorted */
     unsigned prefix_count;
-    struct http_location **exact; /* few: looked at in turn; many: in the map */
+    struct http_location **exact; /* a few are compared one by one, many are in the map */
     unsigned exact_count;
     struct map exact_map;
-    struct http_location **regex_locations; /* in order of the file */
-    bool has_redirecting; /* some name ends in a slash that is added to what lacks it */
+    struct http_location **regex_locations; /* in the order of the file */
+    bool has_redirecting; /* some location redirects to its name with a trailing slash */
     struct regex_set *regexes;
 };
 
@@ -32,7 +33,7 @@ struct location_index {
 
 /* ---- blocks ---- */
 
-/* What a location block says of itself: kind and name. */
+/* The header of a location block. */
 struct location_head {
     enum location_kind kind;
     struct str name;
@@ -52,7 +53,7 @@ static void take_modifier(struct location_head *head, struct str modifier, struc
     }
 }
 
-/* "= /a" and "=/a" alike. */
+/* Accepts "= /a" and "=/a". */
 static bool parse_head(struct conf *conf, const struct conf_node *node, struct location_head *head)
 {
     static const char *const modifiers[] = {"=", "^~", "~*", "~"};
@@ -81,7 +82,7 @@ static bool parse_head(struct conf *conf, const struct conf_node *node, struct l
     return true;
 }
 
-/* What may not stand inside what. */
+/* Which locations cannot be nested. */
 static bool check_nesting(struct conf *conf, const struct conf_node *node,
                           const struct location_head *head, const struct http_location *outer)
 {
@@ -110,7 +111,7 @@ static bool check_nesting(struct conf *conf, const struct conf_node *node,
     return true;
 }
 
-/* What prepare needs of enter. */
+/* Arguments of location_prepare. */
 struct entering {
     const struct location_head *head;
     struct http_location *outer;
@@ -174,7 +175,7 @@ struct http_location *location_enter_unnamed(struct conf_scope *scope, struct co
     return entering.made;
 }
 
-/* ---- when a server is read ---- */
+/* ---- after a server was read ---- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -230,14 +231,14 @@ static bool add_exact(struct conf *conf, struct location_index *index,
 
 static bool add_named(struct conf *conf, struct http_location *location)
 {
-    /* nginx takes a name twice; the first is reached. */
+    /* nginx accepts a name twice; the first location is used. */
     if (map_get(&location->server->named, location->name) == NULL) {
         map_put(&location->server->named, conf->arena, location->name, location);
     }
     return true;
 }
 
-/* Regular expressions of one level as a set. */
+/* Combines the regular expressions of one level to a set. */
 static void make_regexes(struct conf *conf, struct location_index *index, unsigned count)
 {
     struct regex **regexes = arena_array(conf->arena, count + 1, sizeof(void *));
@@ -308,7 +309,8 @@ static struct http_location *find_exact(const struct location_index *index, stru
     return NULL;
 }
 
-/* The longest prefix of uri: the greatest name that is not above uri, or one that begins it. */
+/* The longest location that is a prefix of the URI: the greatest name not above the URI, or a
+ * prefix of that name. */
 static struct http_location *find_prefix(const struct location_index *index, struct str uri)
 {
     int low = 0;
@@ -329,15 +331,15 @@ static struct http_location *find_prefix(const struct location_index *index, str
     return at < 0 ? NULL : index->prefixes[at].location;
 }
 
-/* Is it "/a/" of a proxy type, where the URI is "/a"? */
+/* Is it a location "/a/" that redirects, and the URI is "/a"? */
 static bool is_without_slash(const struct http_location *location, struct str uri)
 {
     return location->content.redirects_slash && location->name.len == uri.len + 1 &&
            location->name.data[uri.len] == '/' && str_starts(location->name, uri);
 }
 
-/* The location, by its whole name or by a prefix, that is meant by a URI which lacks its slash: 301
- * to the name with it. Or NULL. */
+/* The location, exact or prefix, for which the URI lacks a trailing slash: 301 to its name. Or
+ * NULL. */
 static const struct http_location *find_slashed(const struct location_index *index, struct str uri)
 {
     for (unsigned i = 0; i < index->exact_count; i++) {
@@ -353,15 +355,15 @@ static const struct http_location *find_slashed(const struct location_index *ind
     return NULL;
 }
 
-/* A search on its way down the tree. */
+/* The state of a search. */
 struct location_search {
     struct str uri;
-    struct variable_env *env;          /* where captures are left */
-    const struct http_location *found; /* the best so far */
+    struct variable_env *env;          /* where captures are stored */
+    const struct http_location *found; /* the best match so far */
     bool lacks_slash;                  /* see location_find */
 };
 
-/* How a search at one level ended. */
+/* The result of a search at one level. */
 enum found { FOUND_NOTHING, FOUND_PREFIX, FOUND_LAST };
 
 static enum found find_in(struct location_search *search, const struct http_location *level)

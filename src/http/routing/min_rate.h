@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* Bytes a second that a client has to move at least, over each window of the time that it is waited
- * for. */
+/* The least number of bytes per second that a client must transfer, in each window of the time that
+ * the server waits for it. */
 struct min_rate {
-    uint64_t bytes; /* 0 = no rule */
+    uint64_t bytes; /* 0 = unlimited */
     uint64_t window_ms;
 };
 

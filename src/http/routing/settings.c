@@ -1,4 +1,4 @@
-/* The settings of http and its servers: where a reading keeps them, and `server_name`. */
+/* Settings of http and of servers: storage, and `server_name`. */
 #include "http/routing/settings.h"
 
 struct settings_key http_main_key;
@@ -18,7 +18,7 @@ bool server_name_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* ---- the main settings of a reading ---- */
+/* ---- main settings of a configuration ---- */
 
 static struct http_main **kept(struct conf *conf)
 {

@@ -1,5 +1,4 @@
-/* Every variable of ngx_http_core_module, a row each. The getters are in the other variables_*.c.
- */
+/* All variables of ngx_http_core_module, a row each. The getters are in the other variables_*.c. */
 #include "http/variables/variables.h"
 
 #include <stddef.h>
@@ -8,7 +7,7 @@
 
 #define NAMED(text) .name = STR_INIT(text)
 #define PART(member) .get = get_request_part, .data = offsetof(struct request, member)
-/* Scripts and modules change fields: a value is never kept. */
+/* Scripts and modules may change fields, so their values are not cached. */
 #define HEADER(id) .get = get_header, .data = id, .flags = VARIABLE_VOLATILE
 #define ANY .kind = &any_subject
 #define VOLATILE .flags = VARIABLE_VOLATILE
@@ -72,7 +71,7 @@ const struct variable core_variables[] = {
     {NAMED("request_body_file"), .doc = "Name of the temporary file with the body of the request.",
      .get = get_request_body_file, VOLATILE},
 
-    /* The place that answers, and the answer. */
+    /* The location and the response. */
     {NAMED("server_name"), .doc = "First name of the server that handles the request.",
      .get = get_server_name},
     {NAMED("document_root"), .doc = "Value of `root` or `alias` for the request.",
@@ -133,7 +132,7 @@ const struct variable core_variables[] = {
     {NAMED("tcpinfo_rcv_space"), .doc = "Receive space of the connection, in bytes.",
      .get = get_tcp_info, .data = TCP_RECEIVE_SPACE, VOLATILE},
 
-    /* Clocks and the machine. */
+    /* Clocks and the host. */
     {NAMED("msec"), .doc = "Current time in seconds, with milliseconds.", .get = variable_get_msec,
      ANY, VOLATILE},
     {NAMED("time_local"), .doc = "Local time in the format of access logs.",
@@ -147,7 +146,7 @@ const struct variable core_variables[] = {
     {NAMED("nginx_version"), .doc = "Version of nginx that this server is compatible with.",
      .get = variable_get_nginx_version, ANY},
 
-    /* Families of Tengine. */
+    /* Families of variables (Tengine's). */
     {NAMED("sent_cookie_"), .doc = "Cookie of this name that the response sets.",
      .get = get_sent_cookie, FAMILY},
     {NAMED("escape_uri_"), .doc = "Value of the named variable, escaped for URIs.",
@@ -161,10 +160,8 @@ const struct variable core_variables[] = {
     {.name = {NULL, 0}},
 };
 
-/*
- * Of Tengine: names so usual that a configuration for nginx may use them for itself, in `set` or as
- * the name of a group in an expression. They mean this only where nobody else defines them.
- */
+/* Tengine's variables with common names, which a configuration for nginx may use itself, in `set`
+ * or as a named capture. They exist only if the configuration does not define them. */
 const struct variable optional_variables[] = {
     {NAMED("raw_uri"), .doc = "Path of the request as it was sent, without arguments.",
      .get = get_raw_uri},

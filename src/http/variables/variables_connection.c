@@ -1,4 +1,4 @@
-/* Variables about the client's connection and its two ends. */
+/* Variables about the client's connection and its two addresses. */
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
@@ -97,7 +97,7 @@ VARIABLE_GET(get_proxy_tlv)
     return proxy != NULL && proxy_header_tlv(proxy, variable->rest, out);
 }
 
-/* ---- the kernel's view ---- */
+/* ---- data of the kernel ---- */
 
 VARIABLE_GET(get_tcp_info)
 {
@@ -143,7 +143,7 @@ void variable_follow_client(struct variable_env *env, const struct forwarded *fo
                             struct addr *client)
 {
     if (forwarded->trusted.count == 0 || env->kind != &request_subject) {
-        return; /* what is no request has no fields yet */
+        return; /* subjects that are not requests have no fields yet */
     }
     forwarded_follow_all(forwarded, &variable_request(env)->headers, client);
 }

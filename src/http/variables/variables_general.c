@@ -1,4 +1,4 @@
-/* Variables about clocks and the machine, and those that are made of other values. */
+/* Variables about clocks and the host, and those computed from other values. */
 #include <time.h>
 
 #include "base/checksum.h"
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "http/variables/variables_get.h"
 
-/* ---- clocks: copies, because the texts change with the second ---- */
+/* ---- clocks: values are copied, because the strings change every second ---- */
 
 VARIABLE_GET(get_time_http)
 {
@@ -20,7 +20,7 @@ VARIABLE_GET(get_unix_time)
     return variable_give_number(env, out, (uint64_t) clock_now.seconds);
 }
 
-/* Local time, as $time_local. */
+/* Local time, as in $time_local. */
 VARIABLE_GET(get_date_part)
 {
     struct tm now;
@@ -59,9 +59,9 @@ VARIABLE_GET(get_date_part)
     return true;
 }
 
-/* ---- the machine ---- */
+/* ---- the host ---- */
 
-/* Of whatever subject: its set of variables is that of http. */
+/* For subjects of any kind: their set of variables is that of http. */
 static struct str hostname_of(struct variable_env *env)
 {
     return container_of(env->set, struct http_main, variables)->hostname;
@@ -86,7 +86,8 @@ VARIABLE_GET(get_host_comment)
     return true;
 }
 
-/* ---- values of other variables, encoded: the other's name is the rest of this one's ---- */
+/* ---- values of other variables, encoded: the name after the prefix is that of the other one ----
+ */
 
 VARIABLE_GET(get_escaped_uri)
 {
@@ -119,7 +120,7 @@ VARIABLE_GET(get_base64_decoded)
            base64_decode(env->arena, value, false, out);
 }
 
-/* $ascii_37 or $ascii_0x25: the byte of that code. */
+/* $ascii_37 or $ascii_0x25: the byte with that code. */
 VARIABLE_GET(get_ascii)
 {
     struct str name = variable->rest;

@@ -1,4 +1,4 @@
-/* The getters and setters after core_variables, by file. Only for variables*.c. */
+/* Get and set functions for core_variables, by file. Only for variables*.c. */
 #ifndef HTTP_VARIABLES_VARIABLES_GET_H
 #define HTTP_VARIABLES_VARIABLES_GET_H
 
@@ -9,7 +9,7 @@
 #define VARIABLE_SET(name)                                                                         \
     void name(struct variable_env *env, const struct variable *variable, struct str value)
 
-/* variables_request.c: what the client asked for. */
+/* variables_request.c: the request. */
 VARIABLE_GET(get_request_part); /* data: offset of a struct str in struct request */
 VARIABLE_GET(get_header);       /* data: enum field_id */
 VARIABLE_GET(get_header_by_name);
@@ -22,16 +22,16 @@ VARIABLE_SET(set_args);
 VARIABLE_GET(get_host);
 VARIABLE_GET(get_request_uri);
 VARIABLE_GET(get_raw_uri);
-VARIABLE_GET(get_full_request); /* data: 1 = with the normalised path */
+VARIABLE_GET(get_full_request); /* data: 1 = with the normalized path */
 VARIABLE_GET(get_server_protocol);
 VARIABLE_GET(get_remote_user);
 VARIABLE_GET(get_request_length);
 VARIABLE_GET(get_request_memory);
 VARIABLE_GET(get_request_id);
 VARIABLE_GET(get_request_time);
-VARIABLE_GET(get_request_time_whole); /* data: units of a millisecond */
+VARIABLE_GET(get_request_time_whole); /* data: number of units per millisecond */
 VARIABLE_GET(get_request_start_time);
-/* What a request goes through; data of the next two: when the stage begins, how long it lasts. */
+/* Stages of a request. data of the next two: when the stage began, how long it lasted. */
 enum request_stage { STAGE_RECEIVE, STAGE_RECEIVED, STAGE_SEND, STAGE_SENT };
 VARIABLE_GET(get_moment);
 VARIABLE_GET(get_stage_time);
@@ -40,7 +40,7 @@ VARIABLE_GET(get_request_body_file);
 VARIABLE_GET(get_request_port);
 VARIABLE_GET(get_is_request_port);
 
-/* variables_response.c: the location that answers, and the answer. */
+/* variables_response.c: the location and the response. */
 VARIABLE_GET(get_server_name);
 VARIABLE_GET(get_document_root);
 VARIABLE_GET(get_realpath_root);
@@ -55,7 +55,7 @@ VARIABLE_GET(get_sent_header);
 VARIABLE_GET(get_sent_trailer);
 VARIABLE_GET(get_sent_cookie);
 
-/* variables_connection.c: the connection and its two ends. */
+/* variables_connection.c: the connection and its two addresses. */
 VARIABLE_GET(get_binary_remote_addr);
 VARIABLE_GET(get_remote_addr);
 VARIABLE_GET(get_remote_port);
@@ -67,14 +67,14 @@ VARIABLE_GET(get_connection_time);
 VARIABLE_GET(get_pipe);
 VARIABLE_GET(get_scheme);
 VARIABLE_GET(get_https);
-VARIABLE_GET(get_proxy_address); /* data: 1 = the server's end */
-VARIABLE_GET(get_proxy_port);    /* data: 1 = the server's end */
+VARIABLE_GET(get_proxy_address); /* data: 1 = of the server */
+VARIABLE_GET(get_proxy_port);    /* data: 1 = of the server */
 VARIABLE_GET(get_proxy_tlv);
 VARIABLE_GET(get_tcp_info); /* data: enum tcp_info_part */
 
 enum tcp_info_part { TCP_RTT, TCP_RTT_VARIANCE, TCP_SEND_WINDOW, TCP_RECEIVE_SPACE };
 
-/* variables_general.c: clocks, the machine, and values made of other values. */
+/* variables_general.c: clocks, the host, and values computed from others. */
 VARIABLE_GET(get_time_http);
 VARIABLE_GET(get_unix_time);
 VARIABLE_GET(get_date_part); /* data: enum date_part */

@@ -1,4 +1,4 @@
-/* Variables about what the client asked for. */
+/* Variables about the request. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -13,7 +13,7 @@ VARIABLE_GET(get_request_part)
     return out->data != NULL;
 }
 
-/* Of the client, in subrequests too. */
+/* That of the client, in subrequests as well. */
 VARIABLE_GET(get_request_method)
 {
     const struct request *request = variable_request(env)->main;
@@ -36,7 +36,7 @@ VARIABLE_GET(get_is_args)
     return variable_give(out, variable_request(env)->args.len == 0 ? STR("") : STR("?"));
 }
 
-/* The value after "name=" among arguments; names are compared without case. */
+/* The value after "name=" in the arguments; names are case-insensitive. */
 bool request_argument(const struct request *request, struct str name, struct str *out)
 {
     struct str args = request->args;
@@ -73,8 +73,8 @@ VARIABLE_GET(get_raw_uri)
     return variable_give(out, str_cut(&rest, '?'));
 }
 
-/* A target whose %xx have their letters in upper case (RFC 3986, 6.2.2.1), and without a fragment.
- */
+/* A request target with upper-case hex digits in %xx (RFC 3986, 6.2.2.1), and without a
+ * fragment. */
 static struct str normalized(struct arena *arena, struct str target)
 {
     char *copy;
@@ -91,7 +91,7 @@ static struct str normalized(struct arena *arena, struct str target)
     return (struct str){copy, target.len};
 }
 
-/* The port is that of the listening socket, unless it is the scheme's own. */
+/* The port is that of the listening socket, unless it is the default port of the scheme. */
 VARIABLE_GET(get_full_request)
 {
     struct request *request = variable_request(env);
@@ -130,7 +130,7 @@ VARIABLE_GET(get_is_request_port)
     return variable_give(out, variable_request(env)->head.port.len == 0 ? STR("") : STR(":"));
 }
 
-/* As the client spelled it; a request line of HTTP/0.9 has none. */
+/* As the client sent it; a request line of HTTP/0.9 has none. */
 VARIABLE_GET(get_server_protocol)
 {
     const struct request *request = variable_request(env);
@@ -165,14 +165,15 @@ VARIABLE_GET(get_header_by_name)
     return fields_by_variable_name(&request->headers, env->arena, variable->rest, out);
 }
 
-/* A chunked body has a length once it was read. */
+/* A chunked body has a length after it was read. */
 VARIABLE_GET(get_content_length)
 {
     const struct request *request = variable_request(env);
     const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
 
     if (request->incoming.is_lost) {
-        return variable_give(out, STR("0")); /* a peer that got a length waits for the bytes */
+        return variable_give(out,
+                             STR("0")); /* a backend that got a length would wait for the bytes */
     }
     if (field != NULL) {
         return variable_give(out, field->value);
@@ -182,7 +183,7 @@ VARIABLE_GET(get_content_length)
            variable_give_number(env, out, request->incoming.body->size);
 }
 
-/* One "name = value" of a Cookie field; the value keeps what follows it up to the semicolon. */
+/* Splits "name = value" of a Cookie field; the value is everything after it up to the semicolon. */
 static bool split_cookie(struct str pair, struct request_cookie *out)
 {
     while (pair.len != 0 && *pair.data == ' ') {
@@ -358,7 +359,7 @@ VARIABLE_GET(get_request_start_time)
     return variable_give(out, (struct str){text, CLOCK_LOG_LENGTH});
 }
 
-/* When a stage began. False: it did not yet. What is sent has been sent when the log asks. */
+/* When a stage began. False: it has not begun. In the log phase everything has been sent. */
 static bool stage_began(const struct request *request, enum request_stage stage, uint64_t *ms)
 {
     *ms = clock_now.now_ms;

@@ -1,4 +1,4 @@
-/* Variables about the location that answers a request, and about the answer. */
+/* Variables about the location of a request, and about the response. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ VARIABLE_GET(get_realpath_root)
     return true;
 }
 
-/* Asking for a path may not decide an answer: the status stays as it was. */
+/* Evaluating a path must not set the response: the status is restored. */
 VARIABLE_GET(get_request_filename)
 {
     struct request *request = variable_request(env);
@@ -65,7 +65,7 @@ VARIABLE_SET(set_limit_rate)
     request->delivery.is_limit_set = true;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 VARIABLE_GET(get_bytes_sent)
 {
@@ -77,7 +77,7 @@ VARIABLE_GET(get_body_bytes_sent)
     return variable_give_number(env, out, request_body_bytes_sent(variable_request(env)));
 }
 
-/* Three digits; "009" for HTTP/0.9, which has no codes. */
+/* Three digits; "009" for HTTP/0.9, which has no status codes. */
 VARIABLE_GET(get_status)
 {
     const struct request *request = variable_request(env);
@@ -103,7 +103,7 @@ VARIABLE_GET(get_request_completion)
     return variable_give(out, variable_request(env)->is_completed ? STR("OK") : STR(""));
 }
 
-/* ---- fields that the wire makes of the response's members ---- */
+/* ---- fields generated from members of the response ---- */
 
 static bool give_type(struct request *request, struct str *out)
 {
@@ -174,7 +174,7 @@ static bool give_transfer_encoding(struct request *request, struct str *out)
     return request->response.framing == FRAMING_CHUNKED && variable_give(out, STR("chunked"));
 }
 
-/* By name, as after $sent_http_. */
+/* By the name after $sent_http_. */
 static const struct made_field {
     struct str name;
     bool (*give)(struct request *request, struct str *out);
@@ -216,7 +216,7 @@ VARIABLE_GET(get_sent_trailer)
     return trailers != NULL && fields_by_variable_name(trailers, env->arena, variable->rest, out);
 }
 
-/* The value of the cookie that a Set-Cookie field of ours sets. */
+/* The value of a cookie in our Set-Cookie fields. */
 VARIABLE_GET(get_sent_cookie)
 {
     return fields_set_cookie(&variable_request(env)->response.fields, variable->rest, out);
