@@ -1,18 +1,18 @@
-/* Accept: which of several media types a client likes most (RFC 9110, 12.5.1). */
+/* Accept: which of several media types a client prefers (RFC 9110, 12.5.1). */
 #include "http/message/accept.h"
 
 #include <stdbool.h>
 
 #include "http/message/accept_encoding.h"
 
-/* What a client thinks of a type. */
+/* A client's preference for a type. */
 struct liking {
     int weight;         /* in thousandths */
-    unsigned exactness; /* of the range that names it; 0 = none does */
-    unsigned position;  /* position of that range among the ranges */
+    unsigned exactness; /* how specific the matching range is; 0 = none matches */
+    unsigned position;  /* index of that range in the field */
 };
 
-/* The exactness of names; each parameter that is the same adds one. */
+/* How specific a match is; each equal parameter adds one. */
 enum { NAMES_DIFFER, NAMES_ANY, NAMES_KIND, NAMES_SAME };
 
 static unsigned compare_names(struct str range, struct str type)
@@ -30,7 +30,7 @@ static unsigned compare_names(struct str range, struct str type)
     return is_any ? NAMES_KIND : str_equal_nocase(range, type) ? NAMES_SAME : NAMES_DIFFER;
 }
 
-/* The next of `name=value; …`, of which a value may be quoted. */
+/* Cuts off the next `name=value` of a list separated by semicolons; the value may be quoted. */
 static struct str cut_parameter(struct str *rest, struct str *value)
 {
     struct str name;
@@ -54,7 +54,7 @@ static bool find_parameter(struct str parameters, struct str name, struct str *v
     return false;
 }
 
-/* How exactly a range names a type; 0 = it names another. */
+/* How specifically a range matches a type; 0 = it does not. */
 static unsigned compare(struct str range, struct str range_parameters, struct str type)
 {
     struct str parameters = type;

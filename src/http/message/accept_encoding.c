@@ -1,12 +1,12 @@
-/* Accept-Encoding: how much a client likes a content coding (RFC 9110, 12.4.2 and 12.5.3). */
+/* Accept-Encoding: the weight of a content coding (RFC 9110, 12.4.2 and 12.5.3). */
 #include "http/message/accept_encoding.h"
 
 #include <stdbool.h>
 
 #define WEIGHT_MOST 1000
-#define WEIGHT_TEXT_MAX 5 /* "0.125" */
+#define WEIGHT_TEXT_MAX 5 /* length of "0.125" */
 
-/* "0.5", "1", "1.000"; 0 for what is none: "", "1.5", "0.1234". */
+/* Parses "0.5", "1", "1.000"; 0 for malformed values: "", "1.5", "0.1234". */
 static int weight_parse(struct str text)
 {
     int weight = text.len != 0 && text.data[0] == '1' ? WEIGHT_MOST : 0;
@@ -49,7 +49,7 @@ int accept_encoding_weight(struct str accepted, struct str coding)
 
         while (names.data != NULL) {
             if (str_equal_nocase(str_cut(&names, ' '), coding)) {
-                /* In "gzip br;q=0" the weight is that of the last. */
+                /* In "gzip br;q=0" the weight applies to the last coding. */
                 return names.data != NULL ? WEIGHT_MOST : accept_parameters_weight(parameters);
             }
         }

@@ -1,7 +1,7 @@
-/* Old browsers, by their User-Agent. */
+/* Recognizes old browsers by User-Agent. */
 #include "http/message/agent.h"
 
-/* What follows "MSIE ", three bytes at least: "6.0". Empty: it is none. */
+/* The text after "MSIE ", at least three bytes: "6.0". Empty: it is another browser. */
 static struct str msie_version(struct str agent)
 {
     const struct str token = STR("MSIE ");

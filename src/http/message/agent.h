@@ -1,4 +1,4 @@
-/* Old browsers, by their User-Agent: what several directives do differently for them. Pure
+/* Recognizes old browsers by User-Agent, for directives that treat them differently. Pure
  * functions. */
 #ifndef HTTP_MESSAGE_AGENT_H
 #define HTTP_MESSAGE_AGENT_H
@@ -7,9 +7,9 @@
 
 #include "base/str.h"
 
-/* Microsoft's Internet Explorer; not an Opera that gives its name. */
+/* Microsoft Internet Explorer; not an Opera that contains its name. */
 bool agent_is_msie(struct str agent);
-/* Version 4 to 6 of it; not version 6 with the service pack that names itself SV1. */
+/* Versions 4 to 6 of it, except version 6 with SP2, which contains "SV1". */
 bool agent_is_msie6(struct str agent);
 
 #endif

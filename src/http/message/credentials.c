@@ -1,4 +1,4 @@
-/* Credentials of the scheme Basic: base64 of "user:password". */
+/* Basic credentials: base64 of "user:password". */
 #include "http/message/credentials.h"
 
 #include "base/text.h"

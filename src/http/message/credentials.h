@@ -1,4 +1,4 @@
-/* What a client says about itself in an Authorization field of the scheme Basic (RFC 7617). */
+/* Credentials of an Authorization field with the scheme Basic (RFC 7617). */
 #ifndef HTTP_MESSAGE_CREDENTIALS_H
 #define HTTP_MESSAGE_CREDENTIALS_H
 
@@ -8,12 +8,12 @@
 #include "base/str.h"
 
 struct credentials {
-    struct str user;     /* never empty; any bytes but ':' and NUL */
-    struct str password; /* any bytes but NUL */
+    struct str user;     /* not empty; any bytes except ':' and NUL */
+    struct str password; /* any bytes except NUL */
 };
 
-/* Parses the value of the field; what is decoded goes to the arena. False: another scheme, no valid
- * base64, no colon, or no user in front of it. */
+/* Parses the value of the field; the result is in the arena. False: another scheme, invalid base64,
+ * no colon, or an empty user name. */
 bool credentials_parse(struct arena *arena, struct str value, struct credentials *out);
 
 #endif

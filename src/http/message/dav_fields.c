@@ -1,4 +1,4 @@
-/* The header fields of WebDAV that methods share. */
+/* Header fields that WebDAV methods share. */
 #include "http/message/dav_fields.h"
 
 #include "http/message/uri.h"
@@ -26,7 +26,7 @@ enum dav_overwrite dav_overwrite_of(const struct fields *headers)
     return str_equal_nocase(field->value, STR("F")) ? OVERWRITE_NO : OVERWRITE_INVALID;
 }
 
-/* Is it the host, and nothing after it but a port? */
+/* Is it the host, optionally with a port? */
 static bool names_host(struct str authority, struct str host)
 {
     if (host.len == 0 || !str_starts_nocase(authority, host)) {

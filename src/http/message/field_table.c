@@ -1,14 +1,12 @@
-/* Dynamic tables of QPACK: their memory, insertion and eviction. */
+/* QPACK's dynamic tables: memory, insertion and eviction. */
 #include "http/message/field_table.h"
 
 #include <stdlib.h>
 
 #include "base/fatal.h"
 
-/*
- * The ring of bytes has three times the limit: entries never wrap, and neither the live ones nor
- * the one that is evicted last overlap what is written, so that an entry can be made of another.
- */
+/* The ring has three times the limit, so that entries never wrap, and a new entry overlaps neither
+ * the live ones nor the one evicted last: an entry can be a copy of either. */
 #define RING_TIMES 3
 
 uint32_t field_hash(struct str name, struct str value)
@@ -30,7 +28,8 @@ uint32_t field_hash(struct str name, struct str value)
         hash = (hash ^ word) * 0xff51afd7ed558ccdu;
         hash ^= hash >> 29;
     }
-    if (i < value.len && value.len >= 8) { /* the last bytes, some of them once more */
+    if (i < value.len &&
+        value.len >= 8) { /* the last eight bytes, some of which were hashed already */
         memcpy(&word, value.data + value.len - 8, 8);
         hash = (hash ^ word) * 0xff51afd7ed558ccdu;
         i = value.len;
@@ -76,7 +75,7 @@ static void make_rings(struct field_table *table)
     table->mask = count - 1;
 }
 
-/* Evicts the oldest entries until at most `size` bytes are left. */
+/* Evicts the oldest entries until the size is at most `size`. */
 static void table_shrink(struct field_table *table, size_t size)
 {
     while (table->size > size) {

@@ -1,4 +1,4 @@
-/* Header fields: lists of name and value, and the lookup of known names. */
+/* Header fields: lists of names and values, and the lookup of known names. */
 #include "http/message/fields.h"
 
 #include <stdio.h>
@@ -7,18 +7,16 @@
 const struct str field_names[FIELD_COUNT] = {KNOWN_FIELDS(FIELD_NAME)};
 #undef FIELD_NAME
 
-/*
- * Known names by a small hash of length and three letters, filled on first use. Names are compared
- * in words with the bit set that makes letters small: of all bytes that a header name may hold only
- * a letter becomes that letter, and only a hyphen a hyphen.
- */
+/* Known names by a small hash of length and three letters, filled at first use. Names are compared
+ * by words, after setting the bit that makes letters lower case: among bytes that are valid in
+ * names only letters are mapped to letters, and only a hyphen to a hyphen. */
 #define LOOKUP_SIZE 256
 #define LOOKUP_DEPTH 4
 
 static struct lookup_entry {
     uint8_t ids[LOOKUP_DEPTH];
 } lookup[LOOKUP_SIZE];
-static char folded_names[FIELD_COUNT][24]; /* as compared */
+static char folded_names[FIELD_COUNT][24]; /* with that bit set */
 static bool is_lookup_ready;
 
 static unsigned name_hash(struct str name)
@@ -72,7 +70,7 @@ static inline uint16_t load2(const char *at)
     return word | (uint16_t) FOLD;
 }
 
-/* Is it this known name, of the same length? In words; the last one overlaps the one before. */
+/* Is it this known name, which has the same length? The last word overlaps the one before. */
 static inline bool is_known(struct str name, const char *folded)
 {
     size_t len = name.len;
@@ -208,7 +206,7 @@ void fields_set(struct fields *fields, struct arena *arena, enum field_id id, st
     }
 }
 
-/* Does the field's name, in lower case and with '_' for '-', equal this? */
+/* Does the field's name, in lower case and with '_' for '-', equal `name`? */
 static bool has_variable_name(struct str field_name, struct str name)
 {
     if (field_name.len != name.len) {
@@ -223,7 +221,7 @@ static bool has_variable_name(struct str field_name, struct str name)
     return true;
 }
 
-/* Which fields are joined: those of a number, or of a variable's name. */
+/* Which fields to join: those with an id, or with a variable's name. */
 struct wanted {
     enum field_id id; /* FIELD_COUNT: by name */
     struct str name;
@@ -236,7 +234,7 @@ static inline bool fields_is_wanted(const struct wanted *wanted, const struct fi
                                       : has_variable_name(field->name, wanted->name));
 }
 
-/* Measures first: as many fields as there are cost the room of their values once. */
+/* Computes the size first, so that any number of fields needs only one allocation. */
 static bool join(const struct fields *fields, struct arena *arena, const struct wanted *wanted,
                  struct str separator, struct str *out)
 {
@@ -284,7 +282,7 @@ bool fields_by_variable_name(const struct fields *fields, struct arena *arena, s
     return join(fields, arena, &wanted, str_is(name, "cookie") ? STR("; ") : STR(", "), out);
 }
 
-/* How many bytes there are before the first that no value may have. */
+/* The number of bytes before the first one that is invalid in values. */
 static size_t sound_length(struct str value)
 {
     size_t i = 0;
@@ -325,7 +323,7 @@ struct str field_value_safe(struct arena *arena, struct str value)
     return (struct str){copy, value.len};
 }
 
-/* Without spaces at both ends; tabs are text here, as in nginx. */
+/* Removes spaces at both ends; tabs are kept, as in nginx. */
 static struct str without_spaces(const char *start, const char *end)
 {
     while (start != end && *start == ' ') {

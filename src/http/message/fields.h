@@ -1,4 +1,4 @@
-/* Header fields: lists of name and value, and the names that the server itself looks at. */
+/* Header fields: lists of names and values, and the names that the server itself uses. */
 #ifndef HTTP_MESSAGE_FIELDS_H
 #define HTTP_MESSAGE_FIELDS_H
 
@@ -8,10 +8,8 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/*
- * Fields that the server knows by number, for request and response. One list serves the enum, the
- * names and the lookup. X(id, "Name as sent", may it come twice in a request)
- */
+/* Fields that the server knows by id, for requests and responses. One list for the enum, the names
+ * and the lookup. X(id, "Name as sent", may it be repeated in a request) */
 #define KNOWN_FIELDS(X)                                                                            \
     X(FIELD_HOST, "Host", false)                                                                   \
     X(FIELD_CONNECTION, "Connection", true)                                                        \
@@ -62,7 +60,7 @@
     X(FIELD_PROXY_AUTHORIZATION, "Proxy-Authorization", true)
 
 enum field_id {
-    FIELD_OTHER, /* none of the known */
+    FIELD_OTHER, /* any other field */
 #define FIELD_ENUM(id, name, repeats) id,
     KNOWN_FIELDS(FIELD_ENUM)
 #undef FIELD_ENUM
@@ -72,13 +70,13 @@ enum field_id {
 _Static_assert(FIELD_COUNT <= 64, "each number has a bit in fields.seen");
 #define FIELD_BIT(id) ((uint64_t) 1 << (id))
 
-/* Of a connection alone: they do not go further, and HTTP/2 has none of them (RFC 9113, 8.2.2).
- * Proxy-Connection is one as well. */
+/* Connection-specific fields: they are not forwarded, and are not allowed in HTTP/2 (RFC 9113,
+ * 8.2.2). Proxy-Connection is one as well. */
 #define FIELDS_OF_CONNECTION                                                                       \
     (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_UPGRADE))
 
-/* They say how a message is framed, or where it goes: nothing after its body (RFC 9110, 6.5.1). */
+/* Fields about framing or routing, which are not allowed in trailers (RFC 9110, 6.5.1). */
 #define FIELDS_NOT_IN_TRAILERS                                                                     \
     (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_HOST) |              \
      FIELD_BIT(FIELD_TRAILER) | FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_CONTENT_ENCODING) |          \
@@ -86,22 +84,21 @@ _Static_assert(FIELD_COUNT <= 64, "each number has a bit in fields.seen");
 
 extern const struct str field_names[FIELD_COUNT];
 
-/* The number of a name, in any case. */
+/* The id of a name, case-insensitive. */
 enum field_id field_identify(struct str name);
 
 struct field {
     struct str name; /* as received, or as it will be sent */
     struct str value;
-    uint8_t id;      /* enum field_id */
-    bool is_removed; /* stays in the list, is not sent */
-    bool is_early;   /* of a response: sent before its ETag */
-    bool is_added;   /* add_header put it there: it says nothing of what a body is */
-    bool is_list; /* an error page of our own put it there: what else is to be in it goes after its
-                     value */
+    uint8_t id;      /* an enum field_id */
+    bool is_removed; /* in the list, but not sent */
+    bool is_early;   /* in a response: sent before ETag */
+    bool is_added;   /* added by add_header: does not describe the body */
+    bool is_list;    /* added by a built-in error page: further values are appended to it */
 };
 
-/* Is it of a connection alone? Such fields have no place in frames of a response (RFC 9113, 8.2.2;
- * RFC 9114, 4.2); TE belongs to requests. */
+/* Is it connection-specific? Such fields are not allowed in responses of HTTP/2 and HTTP/3 (RFC
+ * 9113, 8.2.2; RFC 9114, 4.2); TE is a request field. */
 static inline bool field_is_of_connection(const struct field *field)
 {
     if (field->id == FIELD_OTHER) {
@@ -111,21 +108,19 @@ static inline bool field_is_of_connection(const struct field *field)
     return (FIELD_BIT(field->id) & (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_TE))) != 0;
 }
 
-/*
- * Fields in order of appearance; known ones are found by number. The room for items is taken from
- * an arena when the first is added. All zero is empty.
- */
+/* Fields in the order of appearance; known ones are found by id. The array is allocated from an
+ * arena when the first field is added. All zero is an empty list. */
 struct fields {
     struct field *items;
     uint32_t count;
     uint32_t capacity;
-    bool has_repeats; /* a number came twice (FIELD_OTHER is one, too) */
-    uint64_t seen;    /* bit n: number n came */
-    uint8_t
-        first[FIELD_COUNT]; /* by number: index + 1 of the first, if among the first 255; else 0 */
+    bool has_repeats; /* an id is repeated (including FIELD_OTHER) */
+    uint64_t seen;    /* bit n: there is a field with id n */
+    /* By id: index + 1 of the first field, if that is among the first 255; else 0. */
+    uint8_t first[FIELD_COUNT];
 };
 
-/* Appends; name and value are not copied. The second form knows the number already. */
+/* Append a field; name and value are not copied. The second function is for a known id. */
 struct field *fields_add(struct fields *fields, struct arena *arena, struct str name,
                          struct str value);
 struct field *fields_add_identified(struct fields *fields, struct arena *arena, enum field_id id,
@@ -133,10 +128,10 @@ struct field *fields_add_identified(struct fields *fields, struct arena *arena, 
 struct field *fields_add_known(struct fields *fields, struct arena *arena, enum field_id id,
                                struct str value);
 
-/* The slow path of fields_get: the first was removed, or stands beyond the index. */
+/* The slow path of fields_get: the first field was removed, or is beyond the index. */
 struct field *fields_search(const struct fields *fields, enum field_id id);
 
-/* The first with this number, or NULL; removed ones are not seen. */
+/* The first field with this id, or NULL; skips removed ones. */
 static inline struct field *fields_get(const struct fields *fields, enum field_id id)
 {
     unsigned first = fields->first[id];
@@ -150,33 +145,29 @@ static inline struct field *fields_get(const struct fields *fields, enum field_i
     return fields_search(fields, id);
 }
 
-/* The first with this name, any case. */
+/* The first field with this name, case-insensitive. */
 struct field *fields_find(const struct fields *fields, struct str name);
-/* Is the word, in any case, one of a field's comma separated list? */
+/* Does the field's comma-separated list contain this word, case-insensitive? */
 bool field_lists(const struct field *field, struct str word);
-/* Replaces all of the number by one; an empty value removes. */
+/* Replaces all fields with this id by one; an empty value removes them. */
 void fields_set(struct fields *fields, struct arena *arena, enum field_id id, struct str value);
-/* The values of all with this number or name, joined ("; " for cookies, ", " else); false = none.
- */
+/* All values with this id or name, joined ("; " for cookies, else ", "); false = none. */
 bool fields_joined(const struct fields *fields, struct arena *arena, enum field_id id,
                    struct str *out);
 
-/*
- * For $http_NAME and $sent_http_NAME: name in lower case with '_' for '-'. All values joined with
- * ", " (nginx 1.23 and later).
- */
+/* For $http_NAME and $sent_http_NAME: the name is in lower case with '_' for '-'. All values are
+ * joined with ", " (as in nginx 1.23 and later). */
 bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
                              struct str *out);
 
-/* A value that variables gave: nobody ends a field or begins another with it (RFC 9110, 5.5). The
- * bytes that would are blanks in a copy. */
+/* A value from variables, made safe so that it cannot end the field or begin another one (RFC 9110,
+ * 5.5): such bytes become spaces in a copy. */
 struct str field_value_safe(struct arena *arena, struct str value);
 
-/* The value of the cookie of this name, in any case, that a Set-Cookie field sets; false = none. */
+/* The value of the cookie with this name, case-insensitive, in Set-Cookie fields; false = none. */
 bool fields_set_cookie(const struct fields *fields, struct str name, struct str *out);
 
-/* Writes the line "name: value" (RFC 9112, 5), of both lengths and 4 bytes; gives the place after
- * it. */
+/* Writes the line "name: value" (RFC 9112, 5), both lengths plus 4 bytes; returns the end. */
 static inline char *field_put(char *at, struct str name, struct str value)
 {
     at = str_put(at, name);
@@ -185,35 +176,33 @@ static inline char *field_put(char *at, struct str name, struct str value)
     return STR_PUT(at, "\r\n");
 }
 
-/* Walks all fields, removed ones too. */
+/* Iterates over all fields, including removed ones. */
 #define fields_each(field, fields)                                                                 \
     for (struct field *field = (fields)->items;                                                    \
          field != NULL && field < (fields)->items + (fields)->count; field++)
 
-/* A field out of a compressed head (HPACK, QPACK). Its slices are in the arena, in a static table
- * or in the input. */
+/* A field from a compressed header (HPACK, QPACK). Its slices point into the arena, a static table
+ * or the input. */
 struct coded_field {
-    struct str name; /* lower case as sent; checked by the caller */
+    struct str name; /* in lower case; the caller checks it */
     struct str value;
-    uint8_t static_index; /* of the name: HPACK's in its static table, 1 to 61, or 1 + QPACK's; 0 =
-                             none */
-    uint32_t longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none
-                               was sent */
-    bool never_indexed;     /* the sender wants it in no table (RFC 7541, 7.1.3) */
+    uint8_t static_index; /* index of the name in the static table: HPACK's 1 to 61, or 1 + QPACK's;
+                             0 = none */
+    uint32_t longest_coded; /* bytes of its longer string as encoded; 0 = both were indexed */
+    bool never_indexed;     /* the sender forbids adding it to a table (RFC 7541, 7.1.3) */
 };
 
-/* What a log line has of a value that may be unsound: up to its first byte that no value may have,
- * which follows as \xHH, as nginx has it of lines. In the arena where it is not the value itself.
- */
+/* A possibly invalid value for a log line: up to the first byte that is invalid in values, which is
+ * written as \xHH, as nginx does in lines. In the arena, unless it is the value itself. */
 struct str field_value_shown(struct arena *arena, struct str value);
 
-/* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */
+/* Is it a valid field value: without bytes that end a line or a string (RFC 9113, 8.2.1)? */
 static inline bool field_value_is_sound(struct str value)
 {
     const uint64_t ones = 0x0101010101010101u;
     size_t i = 0;
 
-    /* Eight at a time: a word without bytes below 0x10 has none. */
+    /* Eight bytes at once: a word without bytes below 0x10 is valid. */
     for (; i + 8 <= value.len; i += 8) {
         uint64_t word;
         memcpy(&word, value.data + i, 8);

@@ -1,4 +1,4 @@
-/* Frames of HTTP/2 (RFC 9113): heads, sizes, padding; the priority field of RFC 9218. */
+/* HTTP/2 frames (RFC 9113): headers, sizes, padding; the Priority field (RFC 9218). */
 #include "http/message/frame.h"
 
 struct frame_head frame_read(const char *at)
@@ -39,12 +39,12 @@ char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t
     return put_u32(at + 5, stream);
 }
 
-/* What section 6 says of each type. */
+/* The rules of section 6 for each type. */
 static const struct {
     enum { ON_STREAM, ON_CONNECTION, ON_EITHER } place;
-    uint32_t least;         /* bytes of payload */
-    uint32_t most;          /* most bytes of payload; UINT32_MAX: as many as a frame may have */
-    bool is_size_of_stream; /* a wrong size is an error of the stream alone */
+    uint32_t least;         /* least payload in bytes */
+    uint32_t most;          /* most payload in bytes; UINT32_MAX: the limit of all frames */
+    bool is_size_of_stream; /* a wrong size is a stream error only */
 } rules[] = {
     [FRAME_DATA] = {ON_STREAM, 0, UINT32_MAX, true},
     [FRAME_HEADERS] = {ON_STREAM, 0, UINT32_MAX, false},
@@ -76,7 +76,7 @@ enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool
     bool is_known = head->type < sizeof(rules) / sizeof(rules[0]) &&
                     (head->type <= FRAME_CONTINUATION || head->type == FRAME_PRIORITY_UPDATE);
     if (head->length > max_size) {
-        /* A frame that changes what all streams share cannot be left out (4.2). */
+        /* A frame that changes the state of the connection cannot be ignored (4.2). */
         *is_stream_error = head->stream != 0 && head->type == FRAME_DATA;
         return V2_FRAME_SIZE_ERROR;
     }
@@ -139,8 +139,7 @@ bool frame_unpad(const struct frame_head *head, struct str *payload,
     return true;
 }
 
-/* A member of the dictionary: "u=3", "i", "i=?0", with parameters after ';' that mean nothing here.
- */
+/* Parses a member of the dictionary: "u=3", "i", "i=?0"; parameters after ';' are ignored. */
 static void priority_member(struct str member, uint8_t *urgency, bool *is_incremental)
 {
     struct str rest = member;

@@ -1,4 +1,5 @@
-/* Frames of HTTP/2 (RFC 9113, 4 and 6): reading heads, checking sizes, writing. Pure functions. */
+/* HTTP/2 frames (RFC 9113, 4 and 6): parses headers, checks sizes, writes frames. Pure
+ * functions. */
 #ifndef HTTP_MESSAGE_FRAME_H
 #define HTTP_MESSAGE_FRAME_H
 
@@ -10,7 +11,7 @@
 #define FRAME_HEAD_SIZE 9
 #define V2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define FRAME_SIZE_DEFAULT 16384
-#define FRAME_SIZE_MAX 16777215 /* what a head can tell */
+#define FRAME_SIZE_MAX 16777215 /* maximum of the length field */
 #define WINDOW_DEFAULT 65535
 #define WINDOW_MAX 0x7fffffff
 
@@ -63,36 +64,35 @@ enum v2_setting {
 
 struct frame_head {
     uint32_t length;
-    uint8_t type; /* enum frame_type, or one that is to be ignored */
+    uint8_t type; /* an enum frame_type, or a type to be ignored */
     uint8_t flags;
     uint32_t stream; /* 31 bits */
 };
-/* From FRAME_HEAD_SIZE bytes. */
+/* Parses FRAME_HEAD_SIZE bytes. */
 struct frame_head frame_read(const char *at);
 /* "DATA" and so on, for logs. */
 const char *frame_name(uint8_t type);
 char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t stream);
 
-/*
- * What can be checked of a frame from its head alone (RFC 9113, 6.x): sizes, stream zero or not.
- * V2_NO_ERROR or the error; *is_stream_error: of the stream only.
- */
+/* The checks that need only the header (RFC 9113, 6.x): size, stream id zero or not. V2_NO_ERROR or
+ * the error; *is_stream_error: it affects only the stream. */
 enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool *is_stream_error);
 
-/* Takes padding (and the priority part of HEADERS) off a whole payload. False: PROTOCOL_ERROR. */
+/* Removes padding (and the priority fields of HEADERS) from a whole payload. False:
+ * PROTOCOL_ERROR. */
 struct frame_priority {
-    uint32_t depends_on; /* a stream; 0 = none */
+    uint32_t depends_on; /* a stream id; 0 = none */
     uint16_t weight;     /* 1 to 256 */
-    bool is_exclusive;   /* what depended on that stream depends on this one from here on */
+    bool is_exclusive;   /* streams that depended on that stream depend on this one from now on */
     bool is_there;
 };
-/* From the five bytes of PRIORITY, or of HEADERS (RFC 7540, 6.3). */
+/* Parses the five bytes of PRIORITY, or of HEADERS (RFC 7540, 6.3). */
 struct frame_priority frame_priority_read(const char *at);
 bool frame_unpad(const struct frame_head *head, struct str *payload,
                  struct frame_priority *priority);
 
-/* "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown parts are ignored. What is not said
- * has its default, or stays as it is. */
+/* Parses "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown members are ignored. A
+ * missing one gets its default, or stays unchanged. */
 void priority_parse(struct str value, uint8_t *urgency, bool *is_incremental);
 void priority_merge(struct str value, uint8_t *urgency, bool *is_incremental);
 

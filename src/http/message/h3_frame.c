@@ -1,11 +1,11 @@
-/* Frames and settings of HTTP/3. */
+/* HTTP/3 frames and settings. */
 #include "http/message/h3_frame.h"
 
 #include "net/quic/varint.h"
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
-/* Bytes of the integer that begins with this one. */
+/* Length of the integer with this first byte. */
 static unsigned integer_length(char first)
 {
     return 1u << ((unsigned char) first >> 6);
@@ -21,7 +21,7 @@ static bool fill_reader(struct h3_reader *reader, struct str *input, unsigned co
     return reader->size >= count;
 }
 
-/* The integer that begins at `from` is whole from here on; *end is where it ends. */
+/* Completes the integer that begins at `from`; *end becomes its end. */
 static bool fill_integer(struct h3_reader *reader, struct str *input, unsigned from, unsigned *end)
 {
     if (!fill_reader(reader, input, from + 1)) {
@@ -60,7 +60,7 @@ bool h3_read_frame(struct h3_reader *reader, struct str *input, uint64_t *type, 
     return quic_varint_read(&bytes, type) && quic_varint_read(&bytes, length);
 }
 
-/* Types that HTTP/2 has and HTTP/3 has not (RFC 9114, 7.2.8). */
+/* Frame types of HTTP/2 that HTTP/3 reserves (RFC 9114, 7.2.8). */
 static bool is_of_http2(uint64_t type)
 {
     return type == 0x02 || type == 0x06 || type == 0x08 || type == 0x09;
@@ -79,8 +79,9 @@ bool h3_frame_is_of_control(uint64_t type)
 }
 
 /* ---- settings ---- */
+/* Identifiers kept to detect duplicates: more settings than these are an error. */
 
-#define IDS_KEPT 32 /* identifiers that are compared: more settings than these are an error */
+#define IDS_KEPT 32
 
 static enum h3_error take_setting(struct h3_settings *settings, uint64_t id, uint64_t value)
 {
@@ -100,7 +101,7 @@ static enum h3_error take_setting(struct h3_settings *settings, uint64_t id, uin
     case H3_SETTING_DATAGRAM:
         settings->has_datagrams = value == 1;
         return value > 1 ? H3_SETTINGS_ERROR : H3_NO_ERROR;
-    case 0x02: /* of HTTP/2 (RFC 9114, 7.2.4.1) */
+    case 0x02: /* reserved, from HTTP/2 (RFC 9114, 7.2.4.1) */
     case 0x03:
     case 0x04:
     case 0x05:
@@ -147,7 +148,7 @@ char *h3_put_integer(char *at, uint64_t value)
 {
     struct quic_out out = {(unsigned char *) at, (unsigned char *) at + H3_INTEGER_ROOM, false};
 
-    if (value < 64) { /* nearly all */
+    if (value < 64) { /* the most common case */
         *at = (char) value;
         return at + 1;
     }

@@ -1,4 +1,4 @@
-/* Frames, settings and stream types of HTTP/3 (RFC 9114, 6.2 and 7): reading and writing. Pure
+/* HTTP/3 frames, settings and stream types (RFC 9114, 6.2 and 7): parsing and writing. Pure
  * functions on slices. */
 #ifndef HTTP_MESSAGE_H3_FRAME_H
 #define HTTP_MESSAGE_H3_FRAME_H
@@ -16,11 +16,11 @@ enum h3_frame_type {
     H3_PUSH_PROMISE = 0x05,
     H3_GOAWAY = 0x07,
     H3_MAX_PUSH_ID = 0x0d,
-    H3_PRIORITY_UPDATE = 0xf0700,      /* of a request (RFC 9218, 7.2) */
-    H3_PRIORITY_UPDATE_PUSH = 0xf0701, /* of a push */
+    H3_PRIORITY_UPDATE = 0xf0700,      /* for a request (RFC 9218, 7.2) */
+    H3_PRIORITY_UPDATE_PUSH = 0xf0701, /* for a push */
 };
 
-/* Of unidirectional streams. */
+/* Types of unidirectional streams. */
 enum h3_stream_type {
     H3_STREAM_CONTROL = 0x00,
     H3_STREAM_PUSH = 0x01,
@@ -60,43 +60,43 @@ enum h3_setting {
     H3_SETTING_DATAGRAM = 0x33,
 };
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
-/* Bytes of integers that have not come whole. All zero: none has begun. */
+/* Bytes of incomplete integers. Initially zero. */
 struct h3_reader {
     char bytes[16];
     uint8_t size;
 };
 
-/* Takes an integer off *input, which may give it in pieces. False: there is no more input, and it
- * is not whole. */
+/* Takes an integer from *input, which may arrive in pieces. False: the input is used up, and the
+ * integer is incomplete. */
 bool h3_read_integer(struct h3_reader *reader, struct str *input, uint64_t *out);
-/* The same of a frame's head: its type and the length of its payload. */
+/* The same for a frame header: type and length of the payload. */
 bool h3_read_frame(struct h3_reader *reader, struct str *input, uint64_t *type, uint64_t *length);
 
-/* May a frame of this type be sent by a client on a request's stream? On a control stream? SETTINGS
- * that come again are the caller's. */
+/* May a client send a frame of this type on a request stream? On a control stream? The caller
+ * checks for repeated SETTINGS. */
 bool h3_frame_is_of_request(uint64_t type);
 bool h3_frame_is_of_control(uint64_t type);
 
-/* What the peer's SETTINGS say; what they do not say has its default. */
+/* The peer's SETTINGS; missing ones have their default. */
 struct h3_settings {
-    uint64_t table_capacity;    /* 0 */
-    uint64_t blocked_streams;   /* 0 */
-    uint64_t field_section_max; /* UINT64_MAX */
+    uint64_t table_capacity;    /* default 0 */
+    uint64_t blocked_streams;   /* default 0 */
+    uint64_t field_section_max; /* default UINT64_MAX */
     bool enables_connect;
     bool has_datagrams;
 };
 
-#define H3_SETTINGS_MAX 1024 /* bytes of a SETTINGS frame that are read */
+#define H3_SETTINGS_MAX 1024 /* most bytes of a SETTINGS frame */
 
-/* From a whole payload. H3_NO_ERROR, H3_FRAME_ERROR or H3_SETTINGS_ERROR. */
+/* Parses a whole payload. H3_NO_ERROR, H3_FRAME_ERROR or H3_SETTINGS_ERROR. */
 enum h3_error h3_settings_read(struct str payload, struct h3_settings *out);
 
-/* ---- writing: each gives the place after what it wrote ---- */
+/* ---- writing: each function returns the end of what it wrote ---- */
 
 #define H3_INTEGER_ROOM 8
-#define H3_FRAME_ROOM (2 * H3_INTEGER_ROOM) /* of a frame's head */
+#define H3_FRAME_ROOM (2 * H3_INTEGER_ROOM) /* size of a frame header */
 
 unsigned h3_integer_size(uint64_t value);
 char *h3_put_integer(char *at, uint64_t value);

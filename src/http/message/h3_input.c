@@ -1,4 +1,4 @@
-/* Frames of HTTP/3 as their bytes come. */
+/* HTTP/3 frames in pieces. */
 #include "http/message/h3_input.h"
 
 #include <stdlib.h>

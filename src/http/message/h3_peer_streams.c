@@ -1,14 +1,14 @@
-/* Streams of one direction of HTTP/3, as their bytes come. */
+/* Unidirectional streams of an HTTP/3 peer. */
 #include "http/message/h3_peer_streams.h"
 
 #include <stdlib.h>
 
 #include "base/fatal.h"
 
-/* What is read of one; hangs on quic_stream.user. From malloc. */
+/* The state of one stream, at quic_stream.user. From malloc. */
 struct peer_input {
-    struct list node; /* on h3_peer_streams.inputs */
-    uint64_t type;    /* enum h3_stream_type, once has_type */
+    struct list node; /* in h3_peer_streams.inputs */
+    uint64_t type;    /* an enum h3_stream_type, if has_type */
     bool has_type;
     struct h3_input input;
 };
@@ -47,7 +47,7 @@ void h3_peer_streams_opened(struct h3_peer_streams *streams, struct quic_stream 
     list_push_back(&streams->inputs, &peer->node);
 }
 
-/* It ends without harm to the connection. */
+/* Refuses the stream, without effect on the connection. */
 static void refuse_stream(struct h3_peer_streams *streams, struct quic_stream *quic, uint64_t error)
 {
     input_free(quic->user);
@@ -56,7 +56,7 @@ static void refuse_stream(struct h3_peer_streams *streams, struct quic_stream *q
     streams->rules->refused(streams->arg);
 }
 
-/* The type has been read. False: the stream is gone, or the connection has failed. */
+/* Called after the type was read. False: the stream is gone, or the connection has failed. */
 static bool begin(struct h3_peer_streams *streams, struct quic_stream *quic)
 {
     const struct h3_peer_rules *rules = streams->rules;

@@ -1,4 +1,4 @@
-/* HPACK (RFC 7541): the static table, dynamic tables, header blocks both ways. */
+/* HPACK (RFC 7541): the static table, dynamic tables, encoding and decoding of header blocks. */
 #include "http/message/hpack.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "http/message/field_table.h"
 
 #define STATIC_COUNT 61
-#define ENTRY_OVERHEAD 32 /* bytes that each entry counts beside its own (4.1) */
+#define ENTRY_OVERHEAD 32 /* size of an entry in addition to its strings (4.1) */
 
 /* Appendix A. */
 static const struct {
@@ -78,12 +78,12 @@ static const struct {
     {STR_INIT("www-authenticate"), STR_INIT("")},
 };
 
-/* An entry of a dynamic table; its value stands after its name in the ring of bytes. */
+/* An entry of a dynamic table; its value follows its name in the ring of bytes. */
 struct hpack_entry {
-    uint32_t at; /* in bytes */
+    uint32_t at; /* offset in `bytes` */
     uint32_t name_len;
     uint32_t value_len;
-    uint32_t hash;        /* encoder: of name and value */
+    uint32_t hash;        /* encoder: hash of name and value */
     uint8_t static_index; /* of the name, or 0 */
 };
 
@@ -112,10 +112,8 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-/*
- * The ring has twice the limit: entries never wrap, and the live ones, which have at most `limit`
- * bytes, end before what is written in front of them.
- */
+/* The ring has twice the limit, so that entries never wrap, and the live ones, which have at most
+ * `limit` bytes, are never overwritten by a new one. */
 static void make_rings(struct hpack_table *table)
 {
     table->capacity = table->limit * 2;
@@ -137,7 +135,7 @@ static inline size_t entry_size(const struct hpack_entry *entry)
     return (size_t) entry->name_len + entry->value_len + ENTRY_OVERHEAD;
 }
 
-/* Evicts the oldest ones until the table has at most `size` bytes (4.3, 4.4). */
+/* Evicts the oldest entries until the size is at most `size` (4.3, 4.4). */
 static void shrink(struct hpack_table *table, size_t size)
 {
     while (table->size > size) {
@@ -146,8 +144,8 @@ static void shrink(struct hpack_table *table, size_t size)
     }
 }
 
-/* A new entry, whose bytes the caller has not got from this table; NULL: it is larger than the
- * table, which is empty now. */
+/* Inserts an entry, whose strings must not be in this table; NULL: it is larger than the table,
+ * which is now empty. */
 static struct hpack_entry *entry_insert(struct hpack_table *table, struct str name,
                                         struct str value)
 {
@@ -183,7 +181,7 @@ static struct hpack_entry *entry_insert(struct hpack_table *table, struct str na
 
 /* ---- decoding ---- */
 
-/* An integer with a prefix of `bits` (5.1). False: it does not end here, or passes 2^28. */
+/* Decodes an integer with a prefix of `bits` (5.1). False: it is incomplete, or exceeds 2^28. */
 static bool get_integer(struct str *block, unsigned bits, uint32_t *out)
 {
     uint32_t mask = (1u << bits) - 1;
@@ -207,7 +205,7 @@ static bool get_integer(struct str *block, unsigned bits, uint32_t *out)
     return true;
 }
 
-/* A string literal (5.2), in the arena. Gives its bytes as it was coded, -1 on failure. */
+/* Decodes a string literal (5.2) into the arena. Returns its encoded length, -1 after an error. */
 static ptrdiff_t get_string(const struct hpack_table *table, struct str *block, struct arena *arena,
                             size_t max, struct str *out)
 {
@@ -238,7 +236,7 @@ static ptrdiff_t get_string(const struct hpack_table *table, struct str *block, 
     return size < 0 ? -1 : (ptrdiff_t) length;
 }
 
-/* A copy of an entry's name, and of its value when that is wanted, too. */
+/* Copies an entry's name, and its value if wants_value. */
 static bool get_indexed(const struct hpack_table *table, uint32_t index, struct arena *arena,
                         struct coded_field *field, bool wants_value)
 {
@@ -269,7 +267,7 @@ static bool get_indexed(const struct hpack_table *table, uint32_t index, struct 
     return true;
 }
 
-/* Updates of the table's size at the start of a block (6.3). */
+/* Dynamic table size updates at the beginning of a block (6.3). */
 static bool take_updates(struct hpack_table *table, struct str *block)
 {
     while (block->len != 0 && ((unsigned char) block->data[0] & 0xe0) == 0x20) {
@@ -356,7 +354,7 @@ static char *put_integer(char *at, unsigned char first, unsigned bits, uint32_t 
     return at;
 }
 
-/* The shorter of the plain and the packed form; the text in lower case where it is a name. */
+/* Writes the shorter of the plain and the Huffman form; always plain if table->is_plain. */
 static char *put_string(char *at, const struct hpack_table *table, struct str text)
 {
     size_t packed = table->is_plain ? text.len : huffman_size(text);
@@ -371,7 +369,7 @@ static char *put_string(char *at, const struct hpack_table *table, struct str te
     return at + text.len;
 }
 
-#define SEEK_SIZE 256 /* places by hash; a newer entry takes the place of an older */
+#define SEEK_SIZE 256 /* slots, by hash; a newer entry replaces an older one */
 
 /* The index of an equal entry in the encoder's table, or 0. */
 static uint32_t seek(const struct hpack_table *table, uint32_t hash, struct str name,
@@ -394,7 +392,7 @@ static uint32_t seek(const struct hpack_table *table, uint32_t hash, struct str 
     return STATIC_COUNT + 1 + age;
 }
 
-/* Inserts a field, and notes its position by its hash, so that seek finds it. */
+/* Inserts a field, and notes its number by its hash, so that seek finds it. */
 static void remember(struct hpack_table *table, uint32_t hash, struct str name, struct str value)
 {
     struct hpack_entry *entry = entry_insert(table, name, value);
@@ -425,7 +423,7 @@ char *hpack_put_status(char *at, struct hpack_table *table, unsigned status)
                            (struct str){digits, 3});
 }
 
-/* The name in lower case, as HTTP/2 requires, written to `room`. */
+/* Writes the name to `room` in lower case, as HTTP/2 requires. */
 static struct str lower_name(struct str name, char *room)
 {
     for (size_t i = 0; i < name.len; i++) {
@@ -439,7 +437,7 @@ char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form for
 {
     char lower[64];
     uint8_t static_index = form.static_index;
-    bool may_index = !form.stays_out; /* and not a quarter of the table by itself */
+    bool may_index = !form.stays_out; /* and it is not larger than a quarter of the table */
 
     if (static_index != 0) {
         name = static_table[static_index].name;
@@ -482,7 +480,7 @@ char *hpack_put_number(char *at, const struct hpack_table *table, unsigned numbe
 
 void hpack_encoder_limit(struct hpack_table *table, uint32_t limit)
 {
-    /* More than the usual size is not used: memory of each connection. */
+    /* Limited to the default size, since each connection needs the memory. */
     size_t size = limit < HPACK_TABLE_DEFAULT ? limit : HPACK_TABLE_DEFAULT;
 
     if (size == table->max_size && !table->has_new_limit) {

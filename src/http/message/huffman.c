@@ -1,18 +1,16 @@
-/* The Huffman code of HPACK (RFC 7541, 5.2 and appendix B): both ways by tables, which are made
- * from the lengths of the codes when they are needed first. */
+/* The Huffman code of HPACK (RFC 7541, 5.2 and appendix B): encoding and decoding by tables, which
+ * are computed from the lengths of the codes at first use. */
 #include "http/message/frame.h"
 #include "http/message/hpack.h"
 
 #define SYMBOLS 257
 #define END_OF_STRING 256
 #define LONGEST 30
-#define LOOKUP_BITS 12 /* two codes of usual text, or one that is longer, have room in it */
+#define LOOKUP_BITS 12 /* sufficient for two common codes, or a longer one */
 
-/*
- * Bits of each symbol's code. The code is canonical: codes of one length follow each other in the
- * order of their symbols, after those that are shorter; so the lengths say all (appendix B has the
- * same).
- */
+/* Length in bits of each symbol's code. The code is canonical: codes of one length are consecutive,
+ * in the order of their symbols, after all shorter ones; so the lengths define the code (the result
+ * equals appendix B). */
 static const uint8_t code_bits[SYMBOLS] = {
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, /* 0 */
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, /* 16 */
@@ -33,22 +31,22 @@ static const uint8_t code_bits[SYMBOLS] = {
     30,
 };
 
-/* Made from the lengths. */
+/* Computed from the lengths. */
 static struct {
     bool is_ready;
     uint32_t codes[SYMBOLS]; /* right-aligned */
     struct lookup {
         uint8_t symbols[2];
-        uint8_t count; /* symbols whose codes are whole; 0: the code is longer than the lookup */
-        uint8_t bits;  /* of them together */
-        uint8_t first; /* bits of the first alone */
+        uint8_t count; /* symbols whose complete codes are in the index; 0: the code is longer */
+        uint8_t bits;  /* total bits of these symbols */
+        uint8_t first; /* bits of the first symbol only */
     } lookup[1 << LOOKUP_BITS];
     uint32_t first[LONGEST + 2]; /* by length: its first code, left-aligned in 32 bits */
-    uint16_t start[LONGEST + 2]; /* by length: where its symbols begin in order */
-    uint16_t order[SYMBOLS];     /* symbols by length, then number */
+    uint16_t start[LONGEST + 2]; /* by length: index in `order` of its first symbol */
+    uint16_t order[SYMBOLS];     /* symbols sorted by length, then by number */
 } tables;
 
-/* A second symbol where the bits after the first one's have its whole code. */
+/* Adds a second symbol if the bits after the first one contain its complete code. */
 static void lookup_pair(void)
 {
     for (unsigned code = 0; code < 1u << LOOKUP_BITS; code++) {
@@ -96,7 +94,7 @@ static void tables_make(void)
     tables.is_ready = true;
 }
 
-/* The symbol of a code beyond the lookup, left-aligned in `window`. */
+/* The symbol of a code longer than LOOKUP_BITS, left-aligned in `window`. */
 static unsigned decode_long(uint32_t window, unsigned *bits)
 {
     unsigned length = LOOKUP_BITS + 1;
@@ -104,7 +102,7 @@ static unsigned decode_long(uint32_t window, unsigned *bits)
     while (length < LONGEST && window >= tables.first[length + 1]) {
         length++;
     }
-    /* Lengths without codes have the first code of the next one. */
+    /* Lengths without codes have the first code of the next length. */
     while (length > LOOKUP_BITS && tables.start[length] == tables.start[length + 1] &&
            length < LONGEST) {
         length--;
@@ -117,8 +115,8 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
 {
     const unsigned char *at = (const unsigned char *) in.data;
     const unsigned char *end = at + in.len;
-    uint64_t held = 0;  /* bits not used yet, left-aligned */
-    unsigned count = 0; /* of them */
+    uint64_t held = 0;  /* unused bits, left-aligned */
+    unsigned count = 0; /* number of these bits */
     size_t size = 0;
 
     if (!tables.is_ready) {
@@ -134,7 +132,7 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
             held |= (uint64_t) *at++ << (56 - count);
             count += 8;
         }
-        while (count >= LOOKUP_BITS && size + 2 <= room) { /* nearly all symbols, two at a time */
+        while (count >= LOOKUP_BITS && size + 2 <= room) { /* most symbols, up to two at once */
             const struct lookup *found = &tables.lookup[held >> (64 - LOOKUP_BITS)];
 
             if (found->count == 0) {
@@ -155,7 +153,7 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
             symbol = decode_long(window, &bits);
         }
         if (bits > count) {
-            break; /* what is left is padding */
+            break; /* the remaining bits are padding */
         }
         if (symbol == END_OF_STRING || size == room) {
             return -1;

@@ -1,4 +1,4 @@
-/* What the first bytes of an image say: its kind and size. */
+/* Format and size of an image from its first bytes. */
 #include "http/message/image_head.h"
 
 static const struct {
@@ -67,7 +67,7 @@ static bool is_frame(uint32_t marker)
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Segment after segment, to the header of the frame. */
+/* Walks the segments up to the frame header. */
 static bool parse_jpeg(struct str bytes, struct image_head *out)
 {
     size_t at = 2;
@@ -85,8 +85,8 @@ static bool parse_jpeg(struct str bytes, struct image_head *out)
             at += 2;
             continue;
         }
-        /* The end, or a scan; 0 is no marker, and decoders look for one after it, where we would
-         * read a length. */
+        /* The end, or a scan; 0 is not a marker: decoders search for one after it, while this
+         * parser would read a length. */
         if (marker == 0xd9 || marker == 0xda || marker == 0) {
             return false;
         }

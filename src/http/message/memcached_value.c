@@ -1,4 +1,4 @@
-/* How memcached gives a value: the line before it, and what follows it. Pure functions. */
+/* A value in an answer of memcached: the line before it, and the end after it. Pure functions. */
 #include "http/message/memcached_value.h"
 
 #include "base/parse.h"
@@ -9,7 +9,8 @@ const char *memcached_value_parse(struct str line, struct memcached_value *out)
 
     out->key = str_cut(&rest, ' ');
     struct str flags = str_cut(&rest, ' ');
-    struct str length = rest.data == NULL ? STR_NONE : str_cut(&rest, ' '); /* no cas number */
+    struct str length =
+        rest.data == NULL ? STR_NONE : str_cut(&rest, ' '); /* there is no cas number */
     if (!parse_uint(flags, &out->flags)) {
         return "flags";
     }

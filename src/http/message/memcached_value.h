@@ -1,4 +1,4 @@
-/* How memcached gives a value: the line before it, and what follows it. Pure functions. */
+/* A value in an answer of memcached: the line before it, and the end after it. Pure functions. */
 #ifndef HTTP_MESSAGE_MEMCACHED_VALUE_H
 #define HTTP_MESSAGE_MEMCACHED_VALUE_H
 
@@ -10,14 +10,15 @@
 struct memcached_value {
     struct str key;
     uint64_t flags;
-    uint64_t length; /* bytes of the value, at most INT64_MAX */
+    uint64_t length; /* of the value in bytes, at most INT64_MAX */
 };
 
-/* "VALUE key flags length", without its end. NULL, or which part is wrong: "flags", "length". */
+/* Parses "VALUE key flags length", without the line end. NULL, or the malformed part: "flags",
+ * "length". */
 const char *memcached_value_parse(struct str line, struct memcached_value *out);
 
-/* What has to follow the value: END_OF_VALUE, of which *seen bytes were taken. Takes more of them
- * off a piece and says how many; false: that is something else. */
+/* Matches MEMCACHED_VALUE_END after the value, of which *seen bytes were matched before; *used is
+ * the number of bytes of the piece that belong to it. False: it does not match. */
 #define MEMCACHED_VALUE_END "\r\nEND\r\n"
 bool memcached_value_ends(struct str piece, unsigned *seen, size_t *used);
 

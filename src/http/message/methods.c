@@ -1,4 +1,4 @@
-/* Methods by name. */
+/* Looks up methods by name. */
 #include "http/message/methods.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static const struct {
 unsigned method_named(struct str name)
 {
     if (name.len == 3 && memcmp(name.data, "GET", 3) == 0) {
-        return METHOD_GET; /* most are */
+        return METHOD_GET; /* the most common case */
     }
     for (size_t i = 0; i < COUNT; i++) {
         if (str_equal(name, methods[i].name)) {

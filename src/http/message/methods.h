@@ -1,10 +1,10 @@
-/* Methods by name and number. */
+/* Names and numbers of methods. */
 #ifndef HTTP_MESSAGE_METHODS_H
 #define HTTP_MESSAGE_METHODS_H
 
 #include "base/str.h"
 
-/* Methods (RFC 9110, 9.3; RFC 4918, 9; RFC 5789), one bit each. One list serves the enum and the
+/* Methods (RFC 9110, 9.3; RFC 4918, 9; RFC 5789), one bit each. One list for the enum and the
  * names. X(METHOD, "NAME", bit) */
 #define KNOWN_METHODS(X)                                                                           \
     X(METHOD_GET, "GET", 0)                                                                        \
@@ -31,8 +31,8 @@ enum http_method {
 #undef METHOD_ENUM
 };
 
-/* The number of a method's name; METHOD_OTHER when it is none of the known. Names are in upper case
- * (RFC 9110, 9.1); in configurations any case will do. */
+/* The number of a method; METHOD_OTHER if it is unknown. Names are case-sensitive (RFC 9110, 9.1),
+ * except in configurations. */
 unsigned method_named(struct str name);
 unsigned method_named_nocase(struct str name);
 

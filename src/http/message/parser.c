@@ -1,4 +1,4 @@
-/* The parser of HTTP/1 request heads. */
+/* The parser for HTTP/1 request headers. */
 #include "http/message/parser.h"
 
 #include "base/arena.h"
@@ -9,10 +9,10 @@
 
 /* Classes of bytes, one bit each. */
 enum {
-    IS_METHOD = 1,  /* of a method name, as nginx takes them: A-Z, '_' and '-' */
-    IS_NAME = 2,    /* usual in a header name: letters, digits, '-' */
-    IS_CONTROL = 4, /* below 32 and 127 */
-    IS_HOST = 8,    /* of a host name: what no delimiter or control is */
+    IS_METHOD = 1,  /* in method names, as in nginx: A-Z, '_' and '-' */
+    IS_NAME = 2,    /* usual in field names: letters, digits, '-' */
+    IS_CONTROL = 4, /* below 32, and 127 */
+    IS_HOST = 8,    /* in host names: neither a delimiter nor a control character */
     IS_UPPER = 16,
 };
 
@@ -58,8 +58,8 @@ static enum parse_result bad_head(struct head *head, unsigned status, const char
     return PARSE_BAD;
 }
 
-/* A header line that is none: shown is what was good of it, and the byte with which that ends. The
- * input ends at `limit`. */
+/* Reports a malformed header line: the valid part is shown, up to the byte at which parsing failed.
+ * The input ends at `limit`. */
 static enum parse_result bad_line(struct head *head, struct str line, const char *limit)
 {
     const char *at = line.data;
@@ -69,7 +69,7 @@ static enum parse_result bad_line(struct head *head, struct str line, const char
         at++;
     }
     if (at < end && *at == ':' && at != line.data) {
-        at = end; /* the name is good, what follows the value is not */
+        at = end; /* the name is valid, but not what follows the value */
     }
     if (at != limit && *at != '\n' && !(*at == '\r' && at + 1 != limit && at[1] == '\n')) {
         head->has_bad_byte = true;
@@ -78,15 +78,12 @@ static enum parse_result bad_line(struct head *head, struct str line, const char
     return bad_head(head, 400, "client sent invalid header line", str_from(line.data, at));
 }
 
-/* How the text of a line ended. */
+/* How the text of a line ends. */
 enum line_end { LINE_ENDED, LINE_OPEN, LINE_BROKEN };
 
-/*
- * Finds the end of a line from `at` on: LF, or CR and LF. *text_end gets the end of the text, *next
- * the start of the next line. Tabs are text. LINE_BROKEN at any other control byte, a bare CR among
- * them
- * (*text_end is there).
- */
+/* Finds the end of a line, from `at` on: LF, or CR LF. *text_end: the end of the text; *next: the
+ * start of the next line. Tabs are part of the text. LINE_BROKEN at any other control character,
+ * such as a bare CR (at *text_end). */
 static inline enum line_end find_line_end(const struct scan *scan, const char *at,
                                           const char **text_end, const char **next)
 {
@@ -117,7 +114,7 @@ static inline enum line_end find_line_end(const struct scan *scan, const char *a
     }
 }
 
-/* "HTTP/1.1" at the end of the request line. */
+/* Parses "HTTP/1.1" at the end of the request line. */
 static enum parse_result parse_version(struct head *head, struct str text)
 {
     unsigned major = 0;
@@ -151,7 +148,7 @@ static enum parse_result parse_version(struct head *head, struct str text)
     return PARSE_DONE;
 }
 
-/* "http://host:port/path": cuts scheme and authority off the target. */
+/* "http://host:port/path": splits scheme and authority off the target. */
 static bool parse_absolute_form(struct head *head)
 {
     struct str target = head->target;
@@ -208,7 +205,7 @@ static struct str parser_skip_spaces(struct str s)
     return s;
 }
 
-/* "GET /path HTTP/1.1", what nearly all are. False: it needs a closer look. */
+/* The fast path for "GET /path HTTP/1.1". False: use the general parser. */
 static bool parse_usual_line(struct head *head)
 {
     struct str line = head->line;
@@ -267,13 +264,11 @@ static enum parse_result parse_request_line(struct head *head)
     return parse_version(head, rest);
 }
 
-/* What a header name is made of. */
+/* The characters of a field name. */
 enum name_kind { NAME_USUAL, NAME_ODD, NAME_BAD };
 
-/*
- * The end of the name at the start of a line, which is its colon, and what the name is made of.
- * Most hold only usual characters; the others are looked at byte by byte.
- */
+/* Finds the colon after the name at the start of a line, and classifies the name. Most names
+ * contain only usual characters; others are examined byte by byte. */
 static inline const char *find_colon(const struct scan *scan, const char *at, const char *text_end,
                                      const struct head_limits *limits, enum name_kind *kind)
 {
@@ -304,7 +299,7 @@ static inline struct str trimmed(const char *start, const char *end)
     return str_from(start, end);
 }
 
-/* What is left of the room of a head. */
+/* Remaining bytes of the header limit. */
 static inline uint32_t room_left(const struct field_reading *reading)
 {
     uint32_t most = reading->limits->head_max;
@@ -312,7 +307,7 @@ static inline uint32_t room_left(const struct field_reading *reading)
     return most > reading->taken ? most - reading->taken : 0;
 }
 
-/* One header line, "Name: value" (RFC 9112, 5); no fields: it is only looked at. */
+/* Parses a header line, "Name: value" (RFC 9112, 5); without reading->fields it is only checked. */
 static inline enum parse_result parse_field(const struct scan *scan, struct str line,
                                             const struct field_reading *reading, struct head *head)
 {
@@ -349,10 +344,8 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
     return PARSE_DONE;
 }
 
-/*
- * Header lines of the input from the one at lines->line on; what was seen of it holds no end.
- * lines->line gets where the open one begins, or the end of all.
- */
+/* Reads header lines from lines->line on; up to lines->seen there is no line end. lines->line
+ * becomes the start of the incomplete line, or the end of all lines. */
 static inline __attribute__((always_inline)) enum parse_result read_lines(
     struct fields_scan *lines, struct str input, const struct field_reading *reading,
     struct head *head)
@@ -414,17 +407,17 @@ enum parse_result fields_parse(struct str input, const struct field_reading *rea
     return result;
 }
 
-/* ---- lines that come in parts ---- */
+/* ---- incomplete lines ---- */
 
-/* Where a parse that wants more stands; *used is where its open line begins. */
+/* The state after an incomplete parse; `used` is the offset of the incomplete line. */
 static struct fields_scan scan_begin(const struct head *head, uint32_t used)
 {
     return (
         struct fields_scan){.line = used, .seen = used, .headers = head->headers, .is_begun = true};
 }
 
-/* Looks at what is new, `taken` as in struct field_reading. False: the lines are still open, and
- * sound. */
+/* Examines new bytes, with `taken` as in struct field_reading. False: the lines are still
+ * incomplete, and valid. */
 static bool scan_on(struct fields_scan *scan, struct str input, const struct head_limits *limits,
                     uint32_t taken)
 {
@@ -452,8 +445,7 @@ enum parse_result fields_parse_parts(struct fields_scan *scan, struct str input,
     return result;
 }
 
-/* What is wrong with a request line that has not ended yet, if anything: so that garbage is
- * answered at once. */
+/* Checks an incomplete request line, so that garbage is rejected at once. */
 static enum parse_result check_open_line(struct str line, struct head *head)
 {
     size_t i = 0;
@@ -525,7 +517,7 @@ enum parse_result head_parse(struct str input, const struct field_reading *readi
     return result;
 }
 
-/* An open request line with more bytes: is it worth a closer look? */
+/* An incomplete request line with more bytes: must it be parsed? */
 static bool scan_request_line(struct head_scan *state, struct str input,
                               const struct head_limits *limits)
 {

@@ -1,9 +1,9 @@
-/* Integers and strings with prefixes. */
+/* Integers and strings after a prefix. */
 #include "http/message/prefixed.h"
 
 #include "http/message/hpack.h"
 
-#define LAST_SHIFT 56 /* of the last byte of an integer that has 62 bits */
+#define LAST_SHIFT 56 /* of the last byte of a 62-bit integer */
 
 enum prefixed prefixed_get_long(struct str *from, unsigned bits, uint64_t *out)
 {
@@ -66,7 +66,7 @@ ptrdiff_t prefixed_unpack(struct str coded, char *room, size_t size)
 {
     ptrdiff_t unpacked = huffman_decode(coded, room, size);
 
-    /* A byte of padding too many is allowed, as in nginx. */
+    /* One byte too much of padding is accepted, as in nginx. */
     if (unpacked < 0 && coded.len != 0 && (unsigned char) coded.data[coded.len - 1] == 0xff) {
         unpacked = huffman_decode(str_head(coded, coded.len - 1), room, size);
     }

@@ -21,15 +21,14 @@ void qpack_decoder_free(struct qpack_decoder *decoder)
 
 /* ---- the encoder stream ---- */
 
-/* Name and value of the entry that is to be inserted. */
+/* Name and value of the entry to insert. */
 struct insertion {
     struct str name, value;
-    uint8_t static_index; /* of the name, as struct coded_field has it */
-    char *scratch;        /* of the limit's size, for what is unpacked; from malloc, or NULL */
+    uint8_t static_index; /* of the name, as in struct coded_field */
+    char *scratch; /* for decoded strings; as large as the table's limit; from malloc, or NULL */
 };
 
-/* The text of a string, in the scratch room where it has to be unpacked. False: malformed, or too
- * long. */
+/* The text of a string, decoded into `scratch` if necessary. False: malformed, or too long. */
 static bool unpack_string(const struct qpack_decoder *decoder, struct insertion *insertion,
                           size_t from, const struct prefixed_string *string, struct str *out)
 {
@@ -47,7 +46,7 @@ static bool unpack_string(const struct qpack_decoder *decoder, struct insertion 
     return size >= 0 && (size_t) size <= decoder->max_string;
 }
 
-/* A packed string may be longer than its text, but not without end. */
+/* An encoded string may be longer than its text, but only up to this length. */
 static size_t longest_coded(const struct qpack_decoder *decoder)
 {
     return decoder->table.limit * 2;
@@ -66,7 +65,7 @@ static bool refer_to_static(uint64_t index, struct insertion *insertion)
     return true;
 }
 
-/* Entry number `index`, counted back from the newest. */
+/* The entry with this index, relative to the newest. */
 static bool refer_to_dynamic(const struct qpack_decoder *decoder, uint64_t index,
                              struct insertion *insertion)
 {
@@ -125,7 +124,7 @@ static enum prefixed insert_with_name(struct qpack_decoder *decoder, struct str 
     struct prefixed_string value;
     result = prefixed_get_string(&rest, 7, longest_coded(decoder), &value);
     if (result != PREFIXED_WHOLE) {
-        return result; /* before the name is unpacked for nothing */
+        return result; /* so that the name is not decoded in vain */
     }
     if (!unpack_string(decoder, insertion, 0, &name, &insertion->name)) {
         return PREFIXED_BAD;
@@ -162,7 +161,7 @@ static enum prefixed set_capacity(struct qpack_decoder *decoder, struct str *fro
     return PREFIXED_WHOLE;
 }
 
-/* One instruction (4.3). */
+/* Takes one instruction (4.3). */
 static enum prefixed take_instruction(struct qpack_decoder *decoder, struct str *from,
                                       struct insertion *insertion)
 {
@@ -186,7 +185,7 @@ static enum prefixed take_instruction(struct qpack_decoder *decoder, struct str 
     return result;
 }
 
-/* Keeps what is not whole until more comes. */
+/* Stores an incomplete instruction until more bytes arrive. */
 static void keep_partial(struct qpack_decoder *decoder, struct str rest)
 {
     char *kept = NULL;
@@ -202,7 +201,7 @@ static void keep_partial(struct qpack_decoder *decoder, struct str rest)
     decoder->partial_size = rest.len;
 }
 
-/* What was kept, and the bytes after it. */
+/* The stored bytes followed by the new ones. */
 static struct str join_partial(struct qpack_decoder *decoder, struct str bytes)
 {
     size_t size = decoder->partial_size + bytes.len;
@@ -242,8 +241,8 @@ bool qpack_decoder_feed(struct qpack_decoder *decoder, struct str bytes)
 
 /* ---- field sections ---- */
 
-/* The required insert count, of which the prefix has the lowest part (4.5.1.1). False: malformed.
- */
+/* Decodes the required insert count, of which the prefix has the lowest part (4.5.1.1). False:
+ * malformed. */
 static bool decode_required(const struct qpack_decoder *decoder, uint64_t coded, uint64_t *required)
 {
     uint64_t entries = decoder->table.limit / FIELD_TABLE_OVERHEAD;
@@ -288,7 +287,7 @@ enum qpack_result qpack_section_begin(const struct qpack_decoder *decoder, struc
     return section->required > decoder->table.inserted ? QPACK_BLOCKED : QPACK_FIELD;
 }
 
-/* Where the fields of a section go. */
+/* Parameters of decoding fields. */
 struct section_reader {
     const struct qpack_decoder *decoder;
     struct qpack_section *section;
@@ -308,7 +307,7 @@ static bool read_static(uint64_t index, struct coded_field *field)
     return true;
 }
 
-/* A copy of an entry, by its absolute number. */
+/* Copies an entry, by its absolute number. */
 static bool read_dynamic(const struct section_reader *reader, uint64_t number,
                          struct coded_field *field)
 {
@@ -320,14 +319,15 @@ static bool read_dynamic(const struct section_reader *reader, uint64_t number,
     const struct field_entry *entry = field_table_get(table, number);
     size_t size = (size_t) entry->name_len + entry->value_len;
     char *copy = arena_text(reader->arena, size);
-    memcpy(copy, field_entry_name(table, entry).data, size); /* the value is after the name */
+    memcpy(copy, field_entry_name(table, entry).data, size); /* the value follows the name */
     field->name = (struct str){copy, entry->name_len};
     field->value = (struct str){copy + entry->name_len, entry->value_len};
     field->static_index = entry->static_index;
     return true;
 }
 
-/* An index relative to the base: backwards, or onwards from it. False: there is no such entry. */
+/* An index relative to the base: before it, or after it (post-base). False: there is no such
+ * entry. */
 static bool read_reference(const struct section_reader *reader, unsigned bits, bool is_static,
                            bool is_post_base, struct coded_field *field)
 {
@@ -346,7 +346,7 @@ static bool read_reference(const struct section_reader *reader, unsigned bits, b
     return index < base && read_dynamic(reader, base - 1 - index, field);
 }
 
-/* A string literal, in the arena where it has to be unpacked. */
+/* A string literal, in the arena if it must be decoded. */
 static bool read_string(const struct section_reader *reader, unsigned bits,
                         struct coded_field *field, struct str *out)
 {

@@ -7,43 +7,42 @@
 #include "http/message/qpack.h"
 #include "http/message/qpack_static.h"
 
-#define SEEN_SIZE 128           /* places by hash; a newer field takes the place of an older */
-#define NAME_LONGEST 64         /* of names that may be inserted */
+#define SEEN_SIZE 128           /* slots, by hash; a newer field replaces an older one */
+#define NAME_LONGEST 64         /* most bytes of a name that is inserted */
 #define QPACK_STATIC_LENGTH_0 4 /* "content-length: 0" of the static table */
-#define STATUS_SPAN 600         /* statuses of the static table are below */
-#define ENTRY_SHARE 4           /* an entry takes at most this part of the table */
+#define STATUS_SPAN 600         /* greater than all statuses of the static table */
+#define ENTRY_SHARE 4           /* an entry may use at most this fraction of the table */
 
-#define RECENT_SETS 32    /* places by hash */
-#define RECENT_WAYS 2     /* fields of one place: a response's do not drive out each other */
-#define RECENT_LONGEST 96 /* of name and value together */
-#define CODED_OVERHEAD 8  /* bytes of a coded field beside them */
+#define RECENT_SETS 32 /* sets, by hash */
+/* Fields per set, so that two fields of a response do not replace each other. */
+#define RECENT_WAYS 2
+#define RECENT_LONGEST 96 /* most bytes of name and value together */
+#define CODED_OVERHEAD 8  /* bytes of an encoded field in addition to these */
 
-/*
- * How fields that this process sent lately are coded where no table has them. Most responses repeat
- * what others said: then it is looked up. The same for all connections; never made of what stays
- * out of tables.
- */
+/* A cache of encoded forms of fields that this process has sent recently, as they are without a
+ * dynamic table. Most responses repeat fields of others. Shared by all connections; fields that
+ * must not be in tables are never in it. */
 static struct recent {
     uint32_t hash;
     uint8_t name_len, value_len;
-    uint8_t static_index; /* of the same name, or QPACK_STATIC_COUNT */
-    bool is_static;       /* the coded form is one reference to the static table */
+    uint8_t static_index; /* of an entry with the same name, or QPACK_STATIC_COUNT */
+    bool is_static;       /* the encoded form is a reference to the static table */
     uint8_t coded_len;
-    uint64_t encoder; /* serial of the one that last referred to an entry of it; 0 = none */
-    uint64_t number;  /* of that entry in its table */
-    char text[RECENT_LONGEST];  /* name, as it was given, and value */
+    uint64_t encoder; /* serial of the encoder that last referred to an entry for it; 0 = none */
+    uint64_t number;  /* number of that entry */
+    char text[RECENT_LONGEST];  /* name, as it was passed, and value */
     char lower[RECENT_LONGEST]; /* the name in lower case */
     char coded[RECENT_LONGEST + CODED_OVERHEAD];
 } recent_fields[RECENT_SETS][RECENT_WAYS];
-static uint8_t recent_next[RECENT_SETS]; /* the one that is replaced next */
+static uint8_t recent_next[RECENT_SETS]; /* the one to replace next */
 
 /* A field that was sent before. */
 struct qpack_seen {
-    uint16_t hash;   /* the upper half */
-    uint16_t number; /* 1 + of its entry, modulo 2^16; 0 = it has none yet */
+    uint16_t hash;   /* upper half of the hash */
+    uint16_t number; /* 1 + number of its entry, modulo 2^16; 0 = not inserted */
 };
 
-/* A section that refers to entries, until it is acknowledged. */
+/* A section with references that is not acknowledged. */
 struct qpack_sent {
     uint64_t stream;
     uint64_t required;
@@ -83,7 +82,7 @@ void qpack_encoder_allow(struct qpack_encoder *encoder, uint64_t capacity)
 
 /* ---- the peer's decoder stream ---- */
 
-/* Has the oldest section of the stream acknowledged. False: there is none. */
+/* Acknowledges the oldest section of the stream. False: there is none. */
 static bool acknowledge_section(struct qpack_encoder *encoder, uint64_t stream)
 {
     for (unsigned i = 0; i < encoder->sent_count; i++) {
@@ -101,7 +100,7 @@ static bool acknowledge_section(struct qpack_encoder *encoder, uint64_t stream)
     return false;
 }
 
-/* Nothing of this stream will be acknowledged. */
+/* Nothing of this stream will be acknowledged any more. */
 static void forget_stream(struct qpack_encoder *encoder, uint64_t stream)
 {
     unsigned kept = 0;
@@ -156,7 +155,7 @@ bool qpack_encoder_feed(struct qpack_encoder *encoder, struct str bytes)
             break;
         case PREFIXED_PART:
             encoder->partial_size = (uint8_t) whole.len;
-            return true; /* an integer that is longer than this room is malformed */
+            return true; /* a longer integer than this buffer is malformed */
         case PREFIXED_BAD:
             return false;
         }
@@ -173,7 +172,7 @@ static bool table_is_allowed(const struct qpack_encoder *encoder)
            encoder->peer_capacity >= FIELD_TABLE_OVERHEAD * ENTRY_SHARE;
 }
 
-/* The table is in use from the first insertion on: the peer gets its capacity. False: it allows
+/* Begins to use the table before the first insertion: sends its capacity. False: the peer allows
  * none. */
 static bool table_begin(struct qpack_encoder *encoder)
 {
@@ -193,7 +192,7 @@ static bool table_begin(struct qpack_encoder *encoder)
     return true;
 }
 
-/* The oldest entry that has to stay: it is referred to, or the peer may not have it yet. */
+/* The oldest entry that must not be evicted: it is referenced, or the peer may not have it yet. */
 static uint64_t oldest_needed(const struct qpack_writer *writer)
 {
     const struct qpack_encoder *encoder = writer->encoder;
@@ -205,7 +204,7 @@ static uint64_t oldest_needed(const struct qpack_writer *writer)
     return writer->lowest < needed ? writer->lowest : needed;
 }
 
-/* Can this many bytes be had without eviction of what has to stay (2.1.1)? */
+/* Is there space for this many bytes without evicting entries that are needed (2.1.1)? */
 static bool table_can_take(const struct qpack_writer *writer, size_t size)
 {
     const struct field_table *table = &writer->encoder->table;
@@ -222,7 +221,7 @@ static bool table_can_take(const struct qpack_writer *writer, size_t size)
     return size <= free_size;
 }
 
-/* May an entry of this field be made now? */
+/* May an entry for this field be inserted now? */
 static bool table_may_insert(const struct qpack_writer *writer, struct str name, struct str value)
 {
     const struct qpack_encoder *encoder = writer->encoder;
@@ -233,7 +232,7 @@ static bool table_may_insert(const struct qpack_writer *writer, struct str name,
            table_can_take(writer, size);
 }
 
-/* Inserts the field, for sections to come. False: there is no place for it now. */
+/* Inserts the field, for later sections. False: there is no space now. */
 static bool table_insert(struct qpack_writer *writer, unsigned static_index, struct str name,
                          struct str value)
 {
@@ -251,17 +250,15 @@ static bool table_insert(struct qpack_writer *writer, unsigned static_index, str
     return true;
 }
 
-/*
- * Is it one of the oldest, with new ones waiting for its place? It is referred to no more, or it
- * would never be evicted (RFC 9204, 2.1.1.1).
- */
+/* Is it one of the oldest entries, while there is little free space? It is no longer referenced,
+ * since otherwise it could never be evicted (RFC 9204, 2.1.1.1). */
 static bool is_draining(const struct field_table *table, uint64_t number)
 {
     return table->capacity - table->size < table->capacity / ENTRY_SHARE &&
            number - (table->inserted - table->count) <= table->count / ENTRY_SHARE;
 }
 
-/* Makes a new entry of an old one. False: there is no place for it now. */
+/* Duplicates an old entry. False: there is no space now. */
 static bool table_duplicate(struct qpack_writer *writer, uint64_t number)
 {
     struct qpack_encoder *encoder = writer->encoder;
@@ -279,13 +276,13 @@ static bool table_duplicate(struct qpack_writer *writer, uint64_t number)
     return field_table_insert(table, name, value, 0);
 }
 
-/* Is there an entry of this field that the peer is known to have? */
+/* Is there an entry for this field that the peer has acknowledged? */
 static bool table_find(const struct qpack_encoder *encoder, const struct qpack_seen *seen,
                        struct str name, struct str value, uint64_t *number)
 {
     const struct field_table *table = &encoder->table;
 
-    /* The lowest bits of the number say which it is: the table is far smaller. */
+    /* The lowest bits of the number are sufficient, because the table has far fewer entries. */
     uint16_t age = (uint16_t) (table->inserted - seen->number);
     if (seen->number == 0 || age >= table->count) {
         return false;
@@ -296,8 +293,8 @@ static bool table_find(const struct qpack_encoder *encoder, const struct qpack_s
            str_equal(field_entry_value(table, entry), value);
 }
 
-/* The number of an entry to refer to. False: the field goes as a literal; it may have been inserted
- * for the next time. */
+/* The number of an entry to refer to. False: encode the field as a literal; it may have been
+ * inserted for later sections. */
 static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned static_index,
                            struct str name, struct str value, uint64_t *number)
 {
@@ -333,8 +330,8 @@ static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned 
 
 /* ---- field sections ---- */
 
-/* Has this encoder referred to the field lately, and may it do so again? Then the entry need not be
- * looked for and compared. */
+/* Has this encoder recently referred to an entry for this field, and may it do so again? Then no
+ * lookup is needed. */
 static bool recent_has_entry(const struct qpack_encoder *encoder, const struct recent *recent)
 {
     const struct field_table *table = &encoder->table;
@@ -353,7 +350,7 @@ void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uin
                                     .at = room + QPACK_PREFIX_ROOM};
 }
 
-/* The base is the number of insertions that the peer is known to have. */
+/* The base is the number of acknowledged insertions. */
 static void put_reference(struct qpack_writer *writer, uint64_t number)
 {
     if (number + 1 > writer->required) {
@@ -379,7 +376,7 @@ static void put_lower(char *to, struct str name)
     }
 }
 
-/* A long name, written in lower case where it stands. */
+/* Writes a long name as a literal, in lower case. */
 static void put_long_name(struct qpack_writer *writer, struct str name, struct str value)
 {
     char *at = prefixed_put(writer->at, 0x20, 3, name.len);
@@ -409,8 +406,8 @@ static void recent_make(struct recent *recent, uint32_t hash, struct str name, s
     recent->coded_len = (uint8_t) (end - recent->coded);
 }
 
-/* By the lengths and the ends: names and values that begin alike are more usual than those that end
- * alike. */
+/* Uses the lengths and the last bytes: strings with the same beginning are more common than with
+ * the same end. */
 static uint32_t recent_hash(struct str name, struct str value)
 {
     uint64_t hash = name.len * 0x9e3779b97f4a7c15u + value.len;
@@ -466,7 +463,7 @@ static void put_recent(struct qpack_writer *writer, struct str name, struct str 
     }
 }
 
-/* A field whose coded form is not kept. */
+/* Encodes a field that is not in the cache of encoded forms. */
 static void put_other(struct qpack_writer *writer, struct str name, struct str value,
                       bool stays_out)
 {
@@ -511,7 +508,7 @@ void qpack_put_length(struct qpack_writer *writer, struct str digits)
 /* The entry of the static table with this status, or QPACK_STATIC_COUNT. */
 static unsigned static_of_status(unsigned status)
 {
-    static uint8_t entries[STATUS_SPAN]; /* 1 + the index; 0 = none */
+    static uint8_t entries[STATUS_SPAN]; /* 1 + index; 0 = none */
     static bool is_ready;
 
     if (!is_ready) {
@@ -543,7 +540,7 @@ void qpack_put_status(struct qpack_writer *writer, unsigned status)
     qpack_put_field(writer, STR(":status"), (struct str){digits, sizeof(digits)}, true);
 }
 
-/* Keeps in mind which entries the section refers to. */
+/* Stores which entries the section refers to. */
 static void note_sent(const struct qpack_writer *writer)
 {
     struct qpack_encoder *encoder = writer->encoder;

@@ -1,4 +1,4 @@
-/* QPACK's static table (RFC 9204, appendix A), and what the server knows of its names. */
+/* QPACK's static table (RFC 9204, appendix A), and ids of its field names. */
 #include "http/message/qpack_static.h"
 
 #define ENTRY(name, value)                                                                         \
@@ -110,7 +110,7 @@ static const struct qpack_static static_table[QPACK_STATIC_COUNT] = {
 
 #define BUCKETS 128
 
-/* Made from the table when it is needed first. */
+/* Computed from the table at first use. */
 static struct {
     bool is_ready;
     uint8_t first[BUCKETS];           /* by hash of the name: 1 + the first entry, or 0 */

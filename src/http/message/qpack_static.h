@@ -14,14 +14,12 @@ struct qpack_static {
     struct str name, value;
 };
 
-/* NULL: there is none. */
+/* The entry; NULL: there is none. */
 const struct qpack_static *qpack_static_get(uint64_t index);
-/* Which of the known fields has the name of this entry. */
+/* The id of the entry's name. */
 enum field_id qpack_static_field(uint64_t index);
-/*
- * The entry of this name, which is in lower case, and value: true. False: *index is one of the same
- * name, or QPACK_STATIC_COUNT where there is none.
- */
+/* Finds the entry with this name, in lower case, and value: true. False: *index is an entry with
+ * the same name, or QPACK_STATIC_COUNT if there is none. */
 bool qpack_static_find(struct str name, struct str value, unsigned *index);
 
 #endif

@@ -1,4 +1,4 @@
-/* The parser of byte ranges. */
+/* The parser for byte ranges. */
 #include "http/message/ranges_parse.h"
 
 static void ranges_parse_skip_spaces(struct str *text)
@@ -17,7 +17,7 @@ static bool take_char(struct str *text, char c)
     return true;
 }
 
-/* At least one digit; false for none, and for what no file can be as large as. */
+/* Takes a number of at least one digit; false if there is none, or if it exceeds any file size. */
 static bool take_number(struct str *text, uint64_t *out)
 {
     uint64_t number = 0;
@@ -37,7 +37,7 @@ static bool take_number(struct str *text, uint64_t *out)
     return true;
 }
 
-/* "5-9", "5-" or "-3". An empty range has start == end. */
+/* Takes "5-9", "5-" or "-3". An empty range has start == end. */
 static bool take_range(struct str *text, uint64_t size, struct byte_range *out)
 {
     ranges_parse_skip_spaces(text);
@@ -95,7 +95,7 @@ enum ranges_result ranges_parse(struct str text, uint64_t size, uint64_t most, s
                 *vec_add(out, arena, struct byte_range) = range;
             }
         } else if (range.start == 0) {
-            return RANGES_WHOLE; /* of an empty body */
+            return RANGES_WHOLE; /* the body is empty */
         }
     } while (take_char(&text, ','));
     if (is_too_much) {

@@ -1,5 +1,5 @@
-/* Byte ranges of a request (RFC 9110, 14.1.2): the parser, apart from requests so that it can be
- * tested and fuzzed. */
+/* Byte ranges of a request (RFC 9110, 14.1.2): the parser, independent of requests for tests and
+ * fuzzing. */
 #ifndef HTTP_MESSAGE_RANGES_PARSE_H
 #define HTTP_MESSAGE_RANGES_PARSE_H
 
@@ -15,16 +15,14 @@ struct byte_range {
 };
 
 enum ranges_result {
-    RANGES_SOME,  /* there are ranges that the body has */
-    RANGES_WHOLE, /* answer with the whole body: not worth it, or too many */
-    RANGES_NONE,  /* 416: not valid, or all lie after the end */
+    RANGES_SOME,  /* some ranges can be served */
+    RANGES_WHOLE, /* respond with the whole body: ranges are not worth it, or too many */
+    RANGES_NONE,  /* 416: malformed, or all are after the end */
 };
 
-/*
- * Parses what follows "bytes=" for a body of `size` bytes into a vec of struct byte_range. At most
- * `most` ranges, which together hold no more bytes than the body; beyond that: RANGES_WHOLE. Ranges
- * after the end are left out.
- */
+/* Parses the text after "bytes=" for a body of `size` bytes into a vec of struct byte_range. At
+ * most `most` ranges, which together have no more bytes than the body; otherwise RANGES_WHOLE.
+ * Ranges after the end are omitted. */
 enum ranges_result ranges_parse(struct str text, uint64_t size, uint64_t most, struct arena *arena,
                                 struct vec *out);
 

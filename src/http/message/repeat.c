@@ -1,10 +1,10 @@
-/* Header blocks that come again. */
+/* Reuses the parse of repeated header blocks. */
 #include "http/message/repeat.h"
 
 #include "base/arena.h"
 #include "http/message/parser.h"
 
-/* How many bytes the two have in common. */
+/* The length of the common prefix. */
 static uint32_t common_length(const char *a, const char *b, uint32_t len)
 {
     uint32_t i = 0;
@@ -49,7 +49,7 @@ bool repeat_recall(const struct field_reading *reading, uint32_t room, struct st
         return false;
     }
     if (repeat->len <= input.len && memcmp(repeat->bytes, input.data, repeat->len) == 0) {
-        /* All of it: the lists of what was seen are ready. */
+        /* The whole block matches: the lists of known fields are complete. */
         *fields = repeat->fields;
         fields->capacity = repeat->count + 4;
         fields->items = arena_alloc(reading->arena, fields->capacity * sizeof(*fields->items));
@@ -61,7 +61,7 @@ bool repeat_recall(const struct field_reading *reading, uint32_t room, struct st
     }
     uint32_t len = repeat->len < input.len ? repeat->len : (uint32_t) input.len;
     uint32_t common = common_length(repeat->bytes, input.data, len);
-    /* A line is the same when all bytes before the name of the next line are. */
+    /* A line is equal if all bytes before the name of the next line are equal. */
     for (uint32_t i = 0; i + 1 < repeat->count && repeat->items[i + 1].name_start <= common; i++) {
         struct field field;
         restore_field(&field, &repeat->items[i], input.data);

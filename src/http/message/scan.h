@@ -1,5 +1,5 @@
-/* Scans of request heads, sixteen bytes at a time where the machine can: ends of lines, names,
- * blanks. */
+/* Scans request headers for line ends, ends of names and spaces, sixteen bytes at a time where the
+ * CPU supports it. */
 #ifndef HTTP_MESSAGE_SCAN_H
 #define HTTP_MESSAGE_SCAN_H
 
@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-/* The input of a scan: nothing before `start` or from `end` on is read. */
+/* The input of a scan: bytes before `start` or from `end` on are not read. */
 struct scan {
     const char *start;
     const char *end;
@@ -57,7 +57,7 @@ static inline const char *scan_blank_slowly(const char *at, const char *end)
 
 static inline unsigned control_bits(__m128i bytes)
 {
-    /* Unsigned: the greater of a byte and 32 is the byte itself unless it is below. */
+    /* Unsigned maximum: it equals the byte unless the byte is below 32. */
     __m128i text = _mm_cmpeq_epi8(_mm_max_epu8(bytes, _mm_set1_epi8(32)), bytes);
     __m128i control = _mm_or_si128(_mm_cmpeq_epi8(text, _mm_setzero_si128()),
                                    _mm_cmpeq_epi8(bytes, _mm_set1_epi8(127)));
@@ -85,10 +85,8 @@ static inline unsigned blank_bits(__m128i bytes)
                                                      _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'))));
 }
 
-/*
- * Whole blocks first; the rest with a block that ends at the end and overlaps what was seen. Only
- * an input that is shorter than a block is looked at byte by byte.
- */
+/* Scans whole blocks first; then a last block that ends at the end and overlaps the one before.
+ * Only an input shorter than a block is scanned byte by byte. */
 #define SCAN_FUNCTION(name, bits)                                                                  \
     static inline const char *name(const struct scan *scan, const char *at)                        \
     {                                                                                              \

@@ -1,10 +1,10 @@
-/* Status codes: phrases of the status line and titles of the built-in pages. */
+/* Status codes: reason phrases, and titles of the built-in pages. */
 #include "http/message/status.h"
 
 struct status_text {
     unsigned status;
-    struct str phrase; /* of the status line */
-    struct str title;  /* of the built-in page; empty = there is none */
+    struct str phrase; /* in the status line */
+    struct str title;  /* of the built-in page; empty = none */
 };
 
 #define ROW(status, phrase, title)                                                                 \
@@ -12,7 +12,7 @@ struct status_text {
         status, STR_INIT(phrase), STR_INIT(title)                                                  \
     }
 
-/* In rising order. Phrases and titles as nginx has them, which tools and tests know. */
+/* In ascending order. Phrases and titles are those of nginx, which tools and tests expect. */
 static const struct status_text texts[] = {
     ROW(100, "Continue", ""),
     ROW(101, "Switching Protocols", ""),

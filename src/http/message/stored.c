@@ -1,4 +1,4 @@
-/* A response as it is stored: a head of HTTP/1.1, and the body. */
+/* A stored response: an HTTP/1.1 header, and the body. */
 #include "http/message/stored.h"
 
 #include "base/parse.h"
@@ -6,7 +6,7 @@
 
 #define FIELDS_MAX 1000
 
-/* "HTTP/1.1 200 OK", to the line's end. False: it is none. */
+/* Takes "HTTP/1.1 200 OK" and its line end. False: malformed. */
 static bool take_status(struct str *rest, struct stored *out)
 {
     const char *end = str_find_char(str_head(*rest, STORED_HEAD_MAX), '\n');

@@ -1,4 +1,4 @@
-/* A response as it is stored: a head of HTTP/1.1, and the body. */
+/* A stored response: an HTTP/1.1 header, and the body. */
 #ifndef HTTP_MESSAGE_STORED_H
 #define HTTP_MESSAGE_STORED_H
 
@@ -6,17 +6,18 @@
 #include "base/buf.h"
 #include "http/message/fields.h"
 
-#define STORED_HEAD_MAX 65536 /* bytes of a head's fields, and of a line of them */
+#define STORED_HEAD_MAX 65536 /* bytes of all fields, and of one line */
 
-/* One that was read; slices of the bytes. */
+/* A parsed response; slices of the bytes. */
 struct stored {
     unsigned status;
-    struct str reason;    /* after the status, trimmed */
-    struct fields fields; /* of the head; in the arena that was given */
-    struct str body;      /* as much of the body as is there */
+    struct str reason;    /* text after the status, trimmed */
+    struct fields fields; /* in the arena */
+    struct str body;      /* the part of the body in `bytes` */
 };
 
-/* The first bytes of so many, the head among them: NULL, or what is wrong with them. */
+/* Parses the beginning of a stored response of `size` bytes, including the whole header. NULL, or
+ * an error message. */
 const char *stored_parse(struct str bytes, uint64_t size, struct arena *arena, struct stored *out);
 
 #endif

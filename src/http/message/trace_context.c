@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-/* Small letters only: others do not compare equal elsewhere. */
+/* Lower-case digits only: others would not compare equal elsewhere. */
 static bool take_hex(struct str *in, unsigned char *out, size_t size)
 {
     if (in->len < 2 * size) {

@@ -11,26 +11,24 @@ enum {
     TRACE_ID_SIZE = 16,     /* bytes */
     SPAN_ID_SIZE = 8,       /* bytes */
     TRACEPARENT_SIZE = 55,  /* characters of version 00: 00-TRACE-SPAN-FLAGS */
-    TRACE_FLAG_SAMPLED = 1, /* the caller records it */
-    TRACESTATE_MOST = 512,  /* characters that have to be passed on */
+    TRACE_FLAG_SAMPLED = 1, /* the caller records the trace */
+    TRACESTATE_MOST = 512,  /* length that must be passed on */
     TRACESTATE_MEMBERS = 32,
 };
 
 struct traceparent {
     unsigned char trace_id[TRACE_ID_SIZE]; /* not all zero */
     unsigned char span_id[SPAN_ID_SIZE];   /* not all zero */
-    unsigned char flags;                   /* TRACE_FLAG_SAMPLED; others are not defined */
+    unsigned char flags;                   /* TRACE_FLAG_SAMPLED; others are undefined */
 };
 
-/*
- * Reads a field value (3.2.2). One of a later version is read as far as version 00 has it. False:
- * it is none, and *out is not to be used; the request begins a trace of its own.
- */
+/* Parses a field value (3.2.2). One of a later version is parsed as far as it has the format of
+ * version 00. False: malformed, and *out is undefined; the request starts a new trace. */
 bool traceparent_parse(struct str value, struct traceparent *out);
-/* Writes TRACEPARENT_SIZE characters of version 00; gives the place after them. */
+/* Writes TRACEPARENT_SIZE characters of version 00; returns the end. */
 char *traceparent_put(char *at, const struct traceparent *context);
 
-/* Is the value a list of vendors' members (3.3.1), within what has to be passed on? */
+/* Is the value a valid list of members (3.3.1), not longer than what must be passed on? */
 bool tracestate_is_valid(struct str value);
 
 #endif

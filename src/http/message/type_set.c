@@ -1,4 +1,4 @@
-/* Sets of media types: reading them, and looking a response's type up. */
+/* Sets of media types: parsing and lookup. */
 #include "http/message/type_set.h"
 
 static void type_add(struct conf *conf, const struct conf_node *node, struct type_set *set,
@@ -15,7 +15,7 @@ static void type_add(struct conf *conf, const struct conf_node *node, struct typ
     map_put_nocase(&set->types, conf->arena, type, set);
 }
 
-/* The type that is in each set of the row: the first of its default. */
+/* The type that is in every set of the directive: the first of its default. */
 static struct str first_type(const struct directive *row)
 {
     struct str words = str_of(row->initial);

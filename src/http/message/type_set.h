@@ -1,5 +1,4 @@
-/* Sets of media types: gzip_types, ssi_types, sub_filter_types and similar directives, and whether
- * a response is in one. */
+/* Sets of media types, for gzip_types, ssi_types, sub_filter_types and similar directives. */
 #ifndef HTTP_MESSAGE_TYPE_SET_H
 #define HTTP_MESSAGE_TYPE_SET_H
 
@@ -11,20 +10,19 @@
 
 /* Media types, in the configuration's arena. */
 struct type_set {
-    struct map types;              /* by name, in any case; the value is the set itself */
-    bool has_all;                  /* "*" was written */
-    const struct conf_node *level; /* the block where it was written: more lines there add to it */
+    struct map types; /* by name, case-insensitive; the value is the set itself */
+    bool has_all;     /* contains "*" */
+    const struct conf_node
+        *level; /* the block of the first directive: further ones in it add to the set */
 };
 
-/*
- * Of a row `X_types` (CUSTOM_FIELD(S, member, type_set_apply), a `struct type_set *`; ARGS(1,
- * ARGS_ANY), REPEAT_APPEND): reads a line. The first word of the row's .initial is in each set,
- * whatever is written, as with nginx; a word that comes again is warned of.
- */
+/* The apply function of an `X_types` row (CUSTOM_FIELD(S, member, type_set_apply), a `struct
+ * type_set *`; ARGS(1, ARGS_ANY), REPEAT_APPEND). The first word of the row's .initial is in every
+ * set, as in nginx; a repeated type is reported by a warning. */
 bool type_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                     void *settings);
 
-/* Is the type in the set? Parameters after a ';' do not count. An empty type is in "*" alone. */
+/* Is the type in the set? Parameters after a ';' are ignored. An empty type is only in "*". */
 bool type_set_has(const struct type_set *set, struct str content_type);
 
 #endif

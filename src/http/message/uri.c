@@ -1,13 +1,13 @@
-/* The URI normaliser. */
+/* Normalizes URIs. */
 #include "http/message/uri.h"
 
 #include "base/text.h"
 
-/* Bytes that end the fast path: what must be decoded, resolved or cut off. */
+/* Bytes that end the fast path: they must be decoded, resolved or cut off. */
 static const bool is_special[256] =
     {['\0'] = true, ['%'] = true, ['/'] = true, ['?'] = true, ['#'] = true};
 
-/* The length of the plain beginning of a path: no escapes, no empty or dot segments. */
+/* The length of the beginning of a path without escapes, and without empty or dot segments. */
 static size_t plain_length(struct str target)
 {
     size_t i = 0;
@@ -28,7 +28,7 @@ static size_t plain_length(struct str target)
     return i;
 }
 
-/* One decoded byte of the path at *at, which moves on; -1 for a bad sequence. */
+/* Decodes one byte of the path at *at, which is advanced; -1 if it is malformed. */
 static int next_byte(struct str target, size_t *at, bool *was_quoted)
 {
     unsigned char c = (unsigned char) target.data[*at];
@@ -50,7 +50,7 @@ static int next_byte(struct str target, size_t *at, bool *was_quoted)
     return high << 4 | low;
 }
 
-/* What a path segment is when it ends. */
+/* The kind of a complete path segment. */
 enum segment { SEGMENT_PLAIN, SEGMENT_EMPTY, SEGMENT_DOT, SEGMENT_DOTS };
 
 static enum segment segment_kind(const char *start, const char *end)
@@ -69,11 +69,9 @@ static enum segment segment_kind(const char *start, const char *end)
     return start[1] == '.' ? SEGMENT_DOTS : SEGMENT_PLAIN;
 }
 
-/*
- * Ends the segment that begins at `segment` in the output [path, *at): resolves dots, and with
- * merge drops an empty one. False when ".." would leave the root. The segment before it ends with a
- * slash at segment[-1].
- */
+/* Ends the segment that begins at `segment` in the output [path, *at): resolves dots, and drops an
+ * empty one if `merge`. False if ".." would leave the root. The previous segment ends with a slash
+ * at segment[-1]. */
 static bool end_segment(char *path, char *segment, char **at, bool merge, bool *is_dropped)
 {
     *is_dropped = true;

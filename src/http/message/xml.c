@@ -1,4 +1,4 @@
-/* A reader of small XML documents that peers send. */
+/* A parser for small XML documents from peers. */
 #include "http/message/xml.h"
 
 #include "base/parse.h"
@@ -17,7 +17,7 @@ void xml_begin(struct xml_reader *reader, struct arena *arena, struct str docume
     reader->is_at_start = true;
 }
 
-/* Characters of names beyond ASCII (XML 1.0, 2.3), from … to. */
+/* Ranges of name characters beyond ASCII (XML 1.0, 2.3): first, last. */
 /* clang-format off */
 static const uint32_t name_ranges[][2] = {
     {0xc0, 0xd6},
@@ -54,7 +54,7 @@ static bool continues_name(uint32_t c)
            (c >= 0x300 && c <= 0x36f) || (c >= 0x203f && c <= 0x2040);
 }
 
-/* A name without a colon at the beginning of *s; false: there is none. */
+/* Takes a name without a colon from *s; false: there is none. */
 static bool take_part(struct str *s, struct str *out)
 {
     const char *start = s->data;
@@ -78,7 +78,7 @@ static void xml_skip_spaces(struct str *s)
     }
 }
 
-/* A name, with a prefix or without one, at the beginning of *s; false: there is none. */
+/* Takes a name, with or without a prefix, from *s; false: there is none. */
 static bool take_name(struct str *s, struct str *out)
 {
     const char *start = s->data;
@@ -97,7 +97,7 @@ static bool take_name(struct str *s, struct str *out)
     return true;
 }
 
-/* Is it UTF-8, without characters that XML has not (2.2)? */
+/* Is it UTF-8, without characters that XML forbids (2.2)? */
 static bool is_text(struct str s)
 {
     while (s.len != 0) {
@@ -132,7 +132,7 @@ static char *put_utf8(char *at, uint32_t c)
     return at;
 }
 
-/* The character of "&…;", without both ends; 0: it is none. */
+/* The character of a reference, without "&" and ";"; 0: invalid. */
 static uint32_t reference_value(struct str name)
 {
     uint64_t c = 0;
@@ -151,8 +151,8 @@ static uint32_t reference_value(struct str name)
                                   : 0;
 }
 
-/* One blank or line end: in an attribute it is a blank, else the end of a line is a line feed
- * (2.11, 3.3.3). */
+/* Writes a white space character: in an attribute it becomes a space, elsewhere a line end becomes
+ * a line feed (2.11, 3.3.3). */
 static size_t put_space(char *at, struct str raw, bool is_attribute)
 {
     bool is_two = raw.data[0] == '\r' && raw.len > 1 && raw.data[1] == '\n';
@@ -161,7 +161,7 @@ static size_t put_space(char *at, struct str raw, bool is_attribute)
     return is_two ? 2 : 1;
 }
 
-/* With references replaced: never longer than it was. */
+/* Replaces references; the result is never longer. */
 static bool xml_decode(struct arena *arena, struct str raw, bool is_attribute, struct str *out)
 {
     char *start = arena_text(arena, raw.len);
@@ -197,8 +197,8 @@ static bool xml_decode(struct arena *arena, struct str raw, bool is_attribute, s
 #define XML_SPACE STR("http://www.w3.org/XML/1998/namespace")
 #define XMLNS_SPACE STR("http://www.w3.org/2000/xmlns/")
 
-/* "xml" stands for its own namespace, and nothing else does; "xmlns" for none that could be said.
- */
+/* "xml" is bound only to its own namespace, and no other prefix to that; "xmlns" cannot be
+ * bound. */
 static bool may_bind(struct str prefix, struct str space)
 {
     return !str_is(prefix, "xmlns") && !str_equal(space, XMLNS_SPACE) &&
@@ -242,7 +242,7 @@ static bool resolve(const struct xml_reader *reader, struct str tag, struct xml_
 
 /* ---- tags ---- */
 
-/* ` = "value"`, after a name. */
+/* Takes ` = "value"` after a name. */
 static bool take_value(struct str *rest, struct str *out)
 {
     xml_skip_spaces(rest);
@@ -263,7 +263,7 @@ static bool take_value(struct str *rest, struct str *out)
     return str_find_char(*out, '<') == NULL;
 }
 
-/* ` name="value"`. */
+/* Takes ` name="value"`. */
 static bool read_attribute(struct xml_reader *reader, struct str *rest)
 {
     struct xml_attribute attribute = {.is_binding = false};
@@ -285,8 +285,8 @@ static bool read_attribute(struct xml_reader *reader, struct str *rest)
            bind(reader, is_default ? STR_NONE : str_skip(attribute.tag, 6), attribute.value);
 }
 
-/* The names of all attributes, once all prefixes are known: two of one name are an error, however
- * they are written. */
+/* Resolves the names of all attributes after all prefixes are known: two with the same name are an
+ * error, even with different prefixes. */
 static bool name_attributes(struct xml_reader *reader, struct xml_open *open)
 {
     for (unsigned i = 0; i < reader->attribute_count; i++) {
@@ -348,7 +348,7 @@ static enum xml_event read_start(struct xml_reader *reader)
     return XML_START;
 }
 
-/* The innermost element ends, and with it what its prefixes stood for. */
+/* Ends the innermost element, and the bindings of its prefixes. */
 static enum xml_event end_element(struct xml_reader *reader)
 {
     while (reader->binding_count != 0 &&
@@ -377,9 +377,9 @@ static enum xml_event read_end(struct xml_reader *reader)
     return end_element(reader);
 }
 
-/* ---- all of it ---- */
+/* ---- the document ---- */
 
-/* Goes to after `end`, from `skip` bytes on; the part between is *inner. */
+/* Skips to after `end`, which is searched from `skip` bytes on; *inner is the text between. */
 static bool pass(struct xml_reader *reader, size_t skip, struct str end, struct str *inner)
 {
     struct str rest = str_skip(reader->rest, skip);
@@ -419,7 +419,7 @@ static bool pass_comment(struct xml_reader *reader)
            is_text(inner) && (reader->rest = str_skip(reader->rest, 1), true);
 }
 
-/* A processing instruction; one named "xml" is the declaration, which stands before all else. */
+/* Skips a processing instruction; one named "xml" is the declaration, which must come first. */
 static bool pass_instruction(struct xml_reader *reader)
 {
     bool is_first = reader->is_at_start;

@@ -1,4 +1,4 @@
-/* The XML declaration, and the URIs that name namespaces. */
+/* The XML declaration, and URIs of namespaces. */
 #include "http/message/xml_words.h"
 
 /* ---- the declaration ---- */
@@ -13,7 +13,7 @@ static bool xml_words_skip_spaces(struct str *s)
     return s->len != before;
 }
 
-/* ` name = "value"`, with white space before it. False: it is not there, *s stays. */
+/* Takes ` name = "value"` with white space before it. False: absent, and *s is unchanged. */
 static bool take_part(struct str *s, struct str name, struct str *value)
 {
     struct str rest = *s;
@@ -84,7 +84,7 @@ static bool is_hex(char c)
     return ascii_is_digit((unsigned char) c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Unreserved characters, sub-delims, those of `more`, and %xx (RFC 3986, 2). */
+/* Only unreserved characters, sub-delims, those of `more`, and %xx (RFC 3986, 2)? */
 static bool is_made_of(struct str s, const char *more)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -106,7 +106,7 @@ static bool is_made_of(struct str s, const char *more)
 
 enum { PORT_DIGITS = 5 };
 
-/* "user@host:port" (3.2); where there is a colon, there are digits, as libxml2 wants it. */
+/* "user@host:port" (3.2); a colon must be followed by digits, as in libxml2. */
 static bool is_authority(struct str s)
 {
     const char *at = str_find_char(s, '@');
@@ -139,7 +139,8 @@ static bool is_authority(struct str s)
     return s.len == 0 || (s.data[0] == ':' && s.len > 1 && s.len <= 1 + PORT_DIGITS);
 }
 
-/* Takes "scheme:" off *s (3.1). False: what stands before the first ':' of the path is none. */
+/* Takes "scheme:" from *s (3.1). False: the text before the first ':' of the path is not a
+ * scheme. */
 static bool take_scheme(struct str *s)
 {
     size_t len = 0;
