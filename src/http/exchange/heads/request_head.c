@@ -85,6 +85,14 @@ static void hide_name(struct planning *planning, struct str name)
     plan->lengths |= (uint64_t) 1 << (name.len & 63);
 }
 
+/* Of a value of Connection. */
+static bool lists_close(struct str value)
+{
+    const struct field field = {.value = value};
+
+    return field_lists(&field, STR("close"));
+}
+
 /* One *_set_header. */
 static void add_own(struct planning *planning, const struct key_template *own,
                     const struct str *host)
@@ -107,9 +115,13 @@ static void add_own(struct planning *planning, const struct key_template *own,
     }
     if (value->is_constant) {
         request_head_add_line(planning, own->key, value->constant);
+        planning->plan->says_close |= id == FIELD_CONNECTION && lists_close(value->constant);
     } else {
         struct str start = arena_concat(planning->arena, own->key, STR(": "));
-        add_part(planning, (struct head_part){.kind = HEAD_LINE, .text = start, .value = value});
+        add_part(planning, (struct head_part){.kind = HEAD_LINE,
+                                              .is_connection = id == FIELD_CONNECTION,
+                                              .text = start,
+                                              .value = value});
     }
 }
 
@@ -158,7 +170,10 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
     bool is_sent = x->body_mode != SENT_BODY_NONE || x->body_override.data != NULL;
     int64_t length = sent_body_length(x);
 
-    *draft = (struct head_draft){.plan = plan, .host = host, .body_length = -1};
+    *draft = (struct head_draft){.plan = plan,
+                                 .host = host,
+                                 .body_length = -1,
+                                 .says_close = plan->says_close};
     if (!is_sent && request->incoming.body != NULL) {
         length = (int64_t) request_passed_body(x->request)
                      ->size; /* announced all the same, as nginx has it */
@@ -258,6 +273,8 @@ size_t head_draft_room(struct exchange *x, struct head_draft *draft)
             value = draft->host;
         } else if (part->kind == HEAD_HOST) {
             draft->has_own_host = true;
+        } else if (part->is_connection) {
+            draft->says_close |= lists_close(value);
         }
         draft->values[i] = value;
         size += part->text.len + value.len + 8;

@@ -16,6 +16,7 @@ struct head_part {
         HEAD_HOST,    /* Host: the value, or the target's host where it is empty */
         HEAD_FRAMING, /* Content-Length or Transfer-Encoding, as the body has it */
     } kind;
+    bool is_connection;           /* HEAD_LINE: its name is Connection */
     struct str text;              /* HEAD_TEXT: lines; HEAD_LINE: "Name: " */
     const struct template *value; /* of HEAD_LINE and HEAD_HOST; NULL = empty */
 };
@@ -26,6 +27,7 @@ struct head_plan {
     unsigned count;
     bool doubts_framing; /* *_set_header tells a length or coding of its own */
     bool has_own_host;   /* *_set_header sets Host, which may turn out empty */
+    bool says_close;     /* *_set_header sets Connection with the option "close" */
     uint64_t own;        /* bit of each known field that *_set_header names */
     uint64_t hidden;     /* bit of each known field of the client that is not passed on */
     struct map names;    /* others that are not, without case */
@@ -39,6 +41,7 @@ struct head_draft {
     int64_t body_length; /* of the body that is sent; -1 = none, or not known */
     bool is_chunked;     /* the body is sent in chunks, where the protocol has them */
     bool has_own_host;   /* by *_set_header */
+    bool says_close;     /* likewise, the option "close" of Connection (RFC 9112, 9.6) */
     struct str *values;  /* of the plan's parts; in the request's arena */
 };
 

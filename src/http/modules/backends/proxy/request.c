@@ -79,22 +79,6 @@ static void begin_head(struct exchange *x, struct head_draft *draft)
     x->is_chunked_out = draft->is_chunked;
 }
 
-/* Does a head have the option "close" of Connection (RFC 9112, 9.6)? */
-static bool head_says_close(struct str head)
-{
-    const struct str name = STR("\nConnection:");
-
-    while (head.data != NULL) {
-        struct str line = str_cut(&head, '\r');
-        struct field field = {.value = str_starts_nocase(line, name) ? str_skip(line, name.len)
-                                                                     : STR_NONE};
-        if (field.value.data != NULL && field_lists(&field, STR("close"))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool proxy_make_request(struct exchange *x)
 {
     struct request *request = x->request;
@@ -116,8 +100,7 @@ bool proxy_make_request(struct exchange *x)
     at = head_draft_put(at, x, &draft);
     at = STR_PUT(at, "\r\n");
     x->head = str_from(start, at);
-    state->says_close =
-        (settings->plan->own & FIELD_BIT(FIELD_CONNECTION)) != 0 && head_says_close(x->head);
+    state->says_close = draft.says_close;
     return true;
 }
 
