@@ -53,12 +53,6 @@ static struct v1_connection *v1_state(const struct http_connection *connection)
     return c;
 }
 
-/* The connection of HTTP/1 that the loop reports about. */
-static struct v1_connection *v1_of(const struct conn *conn)
-{
-    return v1_state(conn->user);
-}
-
 /* ---- settling ---- */
 
 /* Logs and recycles requests whose bytes are all sent. */
@@ -172,9 +166,9 @@ static bool was_reset_idle(const struct v1_connection *c)
            list_is_empty(&c->unfinished) && conn->in_end == conn->in_start;
 }
 
-void v1_settle(struct v1_connection *c)
+void v1_settle(struct http_connection *connection)
 {
-    struct http_connection *connection = c->connection;
+    struct v1_connection *c = v1_state(connection);
     struct conn *conn = c->conn;
 
     for (unsigned rounds = 0;; rounds++) {
@@ -249,7 +243,7 @@ static void input_while_working(struct v1_connection *c)
 
 static void on_input(struct conn *conn)
 {
-    struct v1_connection *c = v1_of(conn);
+    struct v1_connection *c = v1_state(connection_of(conn));
 
     if (c->current != NULL) {
         input_while_working(c);
@@ -260,23 +254,23 @@ static void on_input(struct conn *conn)
         conn->timer.deadline_ms = NO_DEADLINE;
     }
     v1_pump(c);
-    v1_settle(c);
+    v1_settle(c->connection);
 }
 
 static void on_drained(struct conn *conn)
 {
-    struct v1_connection *c = v1_of(conn);
+    struct v1_connection *c = v1_state(connection_of(conn));
 
     if (c->current != NULL && c->current->tunnel != NULL) {
         c->current->tunnel->moves(c->current);
     } else {
-        v1_settle(c);
+        v1_settle(c->connection);
     }
 }
 
 static void on_timeout(struct conn *conn)
 {
-    struct v1_connection *c = v1_of(conn);
+    struct v1_connection *c = v1_state(connection_of(conn));
     struct http_connection *connection = c->connection;
     const struct http_location *location = connection->last_location;
     /* Over TLS the first request may be waited for while idle. */
@@ -344,11 +338,6 @@ static void v1_connection_end(struct http_connection *connection)
     give_back(c);
 }
 
-static void settle(struct http_connection *connection)
-{
-    v1_settle(v1_state(connection));
-}
-
 static void abort_connection(struct http_connection *connection)
 {
     struct v1_connection *c = v1_state(connection);
@@ -376,7 +365,7 @@ const struct http_protocol v1_protocol = {
               .hand_over = idle_hand_over},
     .begin = v1_connection_begin,
     .end = v1_connection_end,
-    .settle = settle,
+    .settle = v1_settle,
     .abort = abort_connection,
     .current = current,
 };
@@ -400,18 +389,9 @@ static bool wants_lingering(const struct request *request)
     }
 }
 
-/* A body that was to end with the connection and broke off: only a reset tells the client that it
- * is not whole. */
-static bool must_reset(const struct request *request)
-{
-    const struct response *response = &request->response;
-
-    return response->is_broken && response->progress != RESPONSE_NOT_SENT &&
-           response->framing != FRAMING_CHUNKED && response->content_length < 0;
-}
-
 void v1_request_ended(struct request *request, enum handler_result result)
 {
+    const struct response *response = &request->response;
     struct http_connection *connection = request->connection;
     struct v1_connection *c = v1_state(connection);
     struct conn *conn = c->conn;
@@ -422,7 +402,9 @@ void v1_request_ended(struct request *request, enum handler_result result)
     request->delivery.end = conn->queued;
     connection->last_location = request->location;
     c->current = NULL;
-    if (must_reset(request)) {
+    if (response->is_broken && response->progress != RESPONSE_NOT_SENT &&
+        response->framing != FRAMING_CHUNKED && response->content_length < 0) {
+        /* The body was to end with the connection: only a reset shows that it is not whole. */
         connection->wants_reset = true;
     }
     if (result == HANDLER_CLOSED) {

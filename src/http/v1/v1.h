@@ -71,7 +71,7 @@ void v1_log_open_head(struct v1_connection *c, unsigned status, int error, const
 
 /* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
  * reads the next or rests. The connection may be gone afterwards. */
-void v1_settle(struct v1_connection *c);
+void v1_settle(struct http_connection *connection);
 
 /* The end of a request on the wire (request_run calls it last, on the fiber): decides about keeping
  * the connection. */

@@ -176,7 +176,7 @@ static bool takes_whole(const struct request *request)
 {
     const struct response *response = &request->response;
 
-    return response->whole.data != NULL && response->filters == NULL && !response->is_header_only &&
+    return response->filters == NULL && !response->is_header_only &&
            response->framing != FRAMING_CHUNKED && request->delivery.limit_rate == 0 &&
            response->whole.len <= COPY_MAX &&
            response->content_length == (int64_t) response->whole.len;
@@ -400,7 +400,7 @@ static void v1_send_head(struct request *request)
         char *end = v1_wire_put_head(room, request);
         request->delivery.head_end =
             conn->queued + (uint64_t) (end - room) - request->delivery.interim_bytes;
-        if (takes_whole(request)) {
+        if (response->whole.data != NULL && takes_whole(request)) {
             end = str_put(end, response->whole);
             response->progress = RESPONSE_COMPLETE;
         }
