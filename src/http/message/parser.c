@@ -513,7 +513,9 @@ enum parse_result head_parse(struct str input, const struct field_reading *readi
     enum parse_result result = fields_parse(str_from(next, end), &lines, head, &used);
     head->size = (uint32_t) (next - at) + used;
     head->end = lines.taken + used;
-    head->scan = (struct head_scan){.lines = lines.taken, .open = scan_begin(head, used)};
+    if (result == PARSE_MORE) {
+        head->scan = (struct head_scan){.lines = lines.taken, .open = scan_begin(head, used)};
+    }
     return result;
 }
 

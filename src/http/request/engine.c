@@ -220,13 +220,15 @@ static enum handler_result pass(struct request *request)
     switch (request->restart) {
     case RESTART_SERVER:
         request_set_location(request, request->server->root);
-        result = ask_handlers(request, &request->server->rewrite);
-        if (request->uri_state == URI_MOVED) {
-            request->is_internal = true;
-            request->uri_state = URI_KEPT;
-        }
-        if (result != HANDLER_NEXT) {
-            return result;
+        if (request->server->rewrite.count != 0) {
+            result = ask_handlers(request, &request->server->rewrite);
+            if (request->uri_state == URI_MOVED) {
+                request->is_internal = true;
+                request->uri_state = URI_KEPT;
+            }
+            if (result != HANDLER_NEXT) {
+                return result;
+            }
         }
         /* fall through */
     case RESTART_LOCATION:
