@@ -73,9 +73,8 @@ void pool_note_end(struct peer_local *local, uint64_t idle_ms);
 /* It becomes idle, in its pool. False: it may not, or the loop cannot watch it. */
 bool pool_keep(struct upstream_connection *connection);
 
-/* May it become idle, by its own state and the limits of its group? */
-bool upstream_connection_may_idle(const struct upstream_connection *connection);
-/* It becomes idle: the loop watches it, until it ends or its time is up. False: the loop cannot. */
+/* It becomes idle: the loop watches it, until it ends or its time is up. False: its state or the
+ * limits of its group forbid it, or the loop cannot watch it. */
 bool upstream_connection_lay_down(struct upstream_connection *connection);
 /* Can the idle one carry a request? Asks the socket only where the loop has not reported yet. */
 bool upstream_connection_is_sound(struct upstream_connection *connection);

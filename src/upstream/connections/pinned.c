@@ -129,13 +129,10 @@ static void keep_in_bounds(void)
 
 bool pinned_keep(struct upstream_connection *connection)
 {
-    if (!upstream_connection_may_idle(connection)) {
-        return false;
-    }
-    keep_in_bounds();
     if (!upstream_connection_lay_down(connection)) {
         return false;
     }
+    keep_in_bounds();
     list_push_front(&idle, &connection->in_pool);
     idle_count++;
     return true;

@@ -349,23 +349,19 @@ void pool_drop(const struct upstream_group *group, struct peer_local *local,
     }
 }
 
-bool upstream_connection_may_idle(const struct upstream_connection *connection)
-{
-    const struct upstream_group *group = connection->group;
-    const struct conn *conn = connection->conn;
-
-    return (group->keepalive != 0 || (connection->pinned != NULL && group->keeps_logins)) &&
-           !worker_is_quitting && !group->set->is_quitting && !conn->is_broken &&
-           !conn->is_input_closed && !conn->is_peer_closed && conn_unsent(conn) == 0 &&
-           conn->in_start == conn->in_end &&
-           (int64_t) connection->requests < group->keepalive_requests &&
-           clock_now.now_ms - connection->opened_ms < group->keepalive_time_ms;
-}
-
 bool upstream_connection_lay_down(struct upstream_connection *connection)
 {
+    const struct upstream_group *group = connection->group;
     struct conn *conn = connection->conn;
+    bool has_time = (int64_t) connection->requests < group->keepalive_requests &&
+                    clock_now.now_ms - connection->opened_ms < group->keepalive_time_ms;
+    bool is_wanted = group->keepalive != 0 || (connection->pinned != NULL && group->keeps_logins);
 
+    if (!is_wanted || !has_time || worker_is_quitting || group->set->is_quitting ||
+        conn->is_broken || conn->is_input_closed || conn->is_peer_closed ||
+        conn_unsent(conn) != 0 || conn->in_start != conn->in_end) {
+        return false;
+    }
     conn_input_release(conn);
     connection->owner = conn->owner;
     conn->owner = &idle_owner;
@@ -374,7 +370,7 @@ bool upstream_connection_lay_down(struct upstream_connection *connection)
         return false;
     }
     connection->idle_since_ms = clock_now.now_ms;
-    uint64_t timeout_ms = connection->group->keepalive_timeout_ms;
+    uint64_t timeout_ms = group->keepalive_timeout_ms;
     conn_set_deadline(conn,
                       clock_now.now_ms +
                           (timeout_ms < connection->keeps_ms ? timeout_ms : connection->keeps_ms));
@@ -384,21 +380,17 @@ bool upstream_connection_lay_down(struct upstream_connection *connection)
 
 bool pool_keep(struct upstream_connection *connection)
 {
-    bool has_pool = connection->kind.key.len == 0 || connection->group->slices->keys_max != 0;
+    const struct upstream_group *group = connection->group;
+    bool has_key = connection->kind.key.len != 0;
 
-    if (!has_pool || !upstream_connection_may_idle(connection)) {
+    if ((has_key && group->slices->keys_max == 0) || !upstream_connection_lay_down(connection)) {
         return false;
     }
-    struct idle_pool *pool = pool_find(connection->group, &connection->kind);
+    struct idle_pool *pool = pool_find(group, &connection->kind);
     if (pool == NULL) {
-        pool = pool_new(connection->group, &connection->kind);
+        pool = pool_new(group, &connection->kind);
     }
-    bool is_full = pool->count >= (pool->kind.key.len != 0 ? connection->group->slices->connections
-                                                           : connection->group->keepalive);
-    if (!upstream_connection_lay_down(connection)) {
-        return false;
-    }
-    if (is_full) {
+    if (pool->count >= (has_key ? group->slices->connections : group->keepalive)) {
         idle_close(longest_idle_of(pool));
     }
     list_push_front(&pool->connections, &connection->in_pool);
