@@ -89,12 +89,24 @@ void exchange_leave_connection(struct exchange *x, bool is_reusable)
     if (x->upload != NULL) {
         upload_stop(x);
     }
-    if (x->connection != NULL) {
-        x->attempt->bytes_sent += sent_so_far(x) - x->sent_before;
-        if (x->connection->conn->log == &x->request->log) {
-            x->connection->conn->log = log_main;
-        }
-        x->protocol->channel->end(x, is_reusable && x->sent.is_ended && !x->sent.is_doubtful);
+    struct upstream_connection *connection = x->connection;
+    if (connection == NULL) {
+        return;
+    }
+    x->attempt->bytes_sent += sent_so_far(x) - x->sent_before;
+    if (connection->conn->log == &x->request->log) {
+        connection->conn->log = log_main;
+    }
+    is_reusable = is_reusable && x->sent.is_ended && !x->sent.is_doubtful;
+    if (x->protocol->channel->end != NULL) {
+        x->protocol->channel->end(x, is_reusable);
+        return;
+    }
+    x->connection = NULL;
+    if (is_reusable) {
+        upstream_connection_keep(connection); /* if it is sound */
+    } else {
+        upstream_connection_close(connection);
     }
 }
 

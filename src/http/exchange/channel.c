@@ -24,21 +24,8 @@ static bool whole_connection_fill(struct exchange *x)
     return true;
 }
 
-static void whole_connection_end(struct exchange *x, bool is_reusable)
-{
-    struct upstream_connection *connection = x->connection;
-
-    x->connection = NULL;
-    if (is_reusable) {
-        upstream_connection_keep(connection); /* if it is sound */
-    } else {
-        upstream_connection_close(connection);
-    }
-}
-
 const struct channel whole_connection = {
     .fill = whole_connection_fill,
-    .end = whole_connection_end,
 };
 
 struct ssl_st *exchange_ssl(const struct exchange *x)

@@ -92,7 +92,7 @@ struct channel {
      * nobody waits for the client: the spool takes it, or the request ends. NULL: no. */
     bool (*must_drain)(const struct exchange *x);
     /* This exchange leaves the connection: kept for others, or closed. x->connection becomes NULL.
-     */
+     * NULL: no other uses it now. */
     void (*end)(struct exchange *x, bool is_reusable);
 };
 

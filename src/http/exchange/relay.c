@@ -296,15 +296,6 @@ static void begin_without_body(struct request *request)
     }
 }
 
-/* Does the response end with its head because of the request's method? */
-static bool is_for_head(const struct exchange *x)
-{
-    unsigned status = x->response.status;
-
-    return x->request->method == METHOD_HEAD ||
-           (x->response.has_no_body && status != 204 && status != 304);
-}
-
 /* Starts the response to the client, where this exchange has one to start. As response_start. */
 static enum handler_result start_response(struct exchange *x)
 {
@@ -361,7 +352,10 @@ enum handler_result relay_response(struct exchange *x)
     } else {
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
     }
-    if (!is_for_head(x)) {
+    unsigned status = x->response.status;
+    if (request->method != METHOD_HEAD &&
+        (!x->response.has_no_body || status == 204 || status == 304)) {
+        /* The response does not end with its head because of the request's method. */
         x->attempt->response_length = relay_length(&relay);
     }
     if (x->cache.hook != NULL && !x->cache.hook->end(x, result == BODY_END)) {

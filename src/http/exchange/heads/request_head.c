@@ -388,6 +388,12 @@ struct str target_rooted(struct arena *arena, struct str target)
 
 struct str target_of_request(struct request *request)
 {
-    return request->is_target_stale ? target_assembled(request, STR_NONE, 0)
-                                    : target_rooted(&request->arena, request_origin_form(request));
+    struct str target = request->head.target;
+
+    if (request->is_target_stale) {
+        return target_assembled(request, STR_NONE, 0);
+    }
+    return target.len != 0 && *target.data == '/'
+               ? target
+               : target_rooted(&request->arena, request_origin_form(request));
 }

@@ -42,41 +42,42 @@ static bool is_method(struct str name)
     return name.len != 0;
 }
 
-/* Sets the method of the request. False: proxy_method is empty; status set. */
-static bool choose_method(struct exchange *x)
+/* proxy_method. False: it is none; status set. */
+static bool take_method(struct exchange *x, const struct template *method)
 {
     struct request *request = x->request;
-    const struct proxy_settings *settings = x->module_settings;
     struct proxy_state *state = x->state;
+    struct str name = template_text(method, &request->env);
 
-    state->method = request->method_name;
-    if (settings->method != NULL) {
-        struct str name = template_text(settings->method, &request->env);
-        if (name.len != 0) {
-            state->method = name;
-        }
-        if (!is_method(state->method)) {
-            log_error(&request->log, 0, "invalid method \"%.*s\"", STR_ARG(name));
-            request->response.status = 500;
-            return false;
-        }
+    if (name.len != 0) {
+        state->method = name;
     }
-    if (x->cache.is_cacheable && x->settings->cache_convert_head && str_is(state->method, "HEAD")) {
-        state->method = STR("GET");
+    if (!is_method(state->method)) {
+        log_error(&request->log, 0, "invalid method \"%.*s\"", STR_ARG(name));
+        request->response.status = 500;
+        return false;
     }
     return true;
 }
 
-/* Sets the framing, which variables use. */
-static void begin_head(struct exchange *x, struct head_draft *draft)
+/* Sets the method, and the framing, which variables use. False: status set. */
+static bool begin_head(struct exchange *x, struct head_draft *draft)
 {
     const struct proxy_settings *settings = x->module_settings;
     struct proxy_state *state = x->state;
 
+    state->method = x->request->method_name;
+    if (settings->method != NULL && !take_method(x, settings->method)) {
+        return false;
+    }
+    if (x->cache.is_cacheable && x->settings->cache_convert_head && str_is(state->method, "HEAD")) {
+        state->method = STR("GET");
+    }
     head_draft_begin(x, settings->plan, state->url.host, draft);
     state->body_length = draft->body_length;
     state->is_chunked = draft->is_chunked;
     x->is_chunked_out = draft->is_chunked;
+    return true;
 }
 
 bool proxy_make_request(struct exchange *x)
@@ -86,10 +87,9 @@ bool proxy_make_request(struct exchange *x)
     struct proxy_state *state = x->state;
     struct head_draft draft;
 
-    if (!choose_method(x)) {
+    if (!begin_head(x, &draft)) {
         return false;
     }
-    begin_head(x, &draft);
     size_t room = head_draft_room(x, &draft) + state->method.len + state->url.uri.len + 16;
     char *start = arena_text(&request->arena, room);
     char *at = str_put(start, state->method);
@@ -111,10 +111,9 @@ static bool make_coded_request(struct exchange *x, struct head_draft *draft,
     const struct proxy_settings *settings = x->module_settings;
     struct proxy_state *state = x->state;
 
-    if (!choose_method(x)) {
+    if (!begin_head(x, draft)) {
         return false;
     }
-    begin_head(x, draft);
     *request = (struct coded_request){
         .method = state->method,
         .path = state->url.uri,
