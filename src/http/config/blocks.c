@@ -4,9 +4,9 @@
 #include "http/client/protocol.h"
 #include "http/config/core_values.h"
 #include "http/files/path.h"
+#include "http/request/request.h"
 #include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
-#include "http/request/request.h"
 #include "server/module.h"
 #include "shared/variables/give.h"
 

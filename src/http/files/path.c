@@ -3,6 +3,7 @@
 #include "http/files/access_mode.h"
 #include "http/files/path.h"
 #include "http/message/uri.h"
+#include "http/request/request.h"
 #include "http/routing/file_settings.h"
 
 /* The location whose block has the alias that is effective in this location. */

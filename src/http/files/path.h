@@ -2,7 +2,9 @@
 #ifndef HTTP_FILES_PATH_H
 #define HTTP_FILES_PATH_H
 
-#include "http/request/request.h"
+#include "http/routing/settings.h"
+
+struct request;
 
 /* The path of request->uri below root or alias (NUL-terminated). False: status set. *root_length:
  * the length of the root part. */

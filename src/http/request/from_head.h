@@ -5,26 +5,8 @@
 
 #include "http/message/parser.h"
 #include "http/message/uri.h"
+#include "http/request/known_host.h"
 #include "http/request/request.h"
-
-/*
- * The host that was asked for last, which most often comes again: its parts are found without a
- * look at each byte. Kept only when the name is in lower case, so that the parts are slices of the
- * value.
- */
-struct known_host {
-    char value[64];
-    uint8_t len; /* 0 = none */
-    uint8_t name_len;
-    uint8_t port_len; /* digits at the end */
-    const struct http_server
-        *server; /* to which it leads on the one address that this is kept for; NULL: not known */
-};
-static inline bool known_host_is(const struct known_host *known, struct str value)
-{
-    return value.len != 0 && value.len == known->len &&
-           memcmp(value.data, known->value, value.len) == 0;
-}
 
 /* Splits "host[:port]", of a Host field or its like. False: it is not valid. */
 bool host_split(struct known_host *known, struct arena *arena, struct str value, struct str *host,

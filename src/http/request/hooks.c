@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "http/request/request.h"
 #include "server/module.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

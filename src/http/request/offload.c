@@ -1,5 +1,6 @@
 /* Work of a request that blocks, or costs much: on threads, while its fiber waits. */
 #include "http/request/offload.h"
+#include "http/request/request.h"
 
 #include <stdlib.h>
 

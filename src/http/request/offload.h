@@ -4,7 +4,9 @@
 
 #include "base/str.h"
 #include "event/loop.h"
-#include "http/request/request.h"
+#include "http/message/handler_result.h"
+
+struct request;
 
 /* What clients have at work in one pool, by a hash: those that meet there share. A client of IPv6
  * is its /64. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "http/request/request.h"
 #include "http/v2/v2.h"
 
 void v2_put_end(struct v2_stream *stream)
@@ -134,7 +135,7 @@ size_t v2_put_frames(struct v2_stream *stream, const struct body_piece *piece, u
     struct v2_connection *c = stream->connection;
     const struct fields *trailers = stream->request->response.trailers;
     size_t size = granted < BATCH_BYTES ? granted : BATCH_BYTES;
-    uint64_t chunk = v2_chunk_size(stream->request);
+    uint64_t chunk = v2_chunk_size(stream->request->location);
 
     chunk = chunk < c->peer_frame_max ? chunk : c->peer_frame_max;
     chunk = chunk < BATCH_BYTES - FRAME_HEAD_SIZE ? chunk : BATCH_BYTES - FRAME_HEAD_SIZE;

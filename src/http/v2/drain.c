@@ -4,6 +4,7 @@
  * end is reported.
  */
 #include "base/clock.h"
+#include "http/request/request.h"
 #include "http/v2/v2.h"
 
 #define DRAIN_MS 100

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "http/request/request.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/request/head_fields.h"
+#include "http/request/request.h"
 #include "http/routing/response_settings.h"
 #include "http/v2/v2.h"
 
@@ -271,7 +272,8 @@ static bool takes_whole(const struct v2_stream *stream)
            request->delivery.limit_rate == 0 && size <= COPY_MAX &&
            response->content_length == (int64_t) size && response->trailers == NULL &&
            stream->send_window >= (int64_t) size &&
-           stream->connection->send_window >= (int64_t) size && size <= v2_chunk_size(request);
+           stream->connection->send_window >= (int64_t) size &&
+           size <= v2_chunk_size(request->location);
 }
 
 void v2_send_head(struct request *request)

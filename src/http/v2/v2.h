@@ -10,9 +10,9 @@
 #include "http/client/guards.h"
 #include "http/client/protocol.h"
 #include "http/client/tcp.h"
-#include "http/request/from_head.h"
 #include "http/message/frame.h"
 #include "http/message/hpack.h"
+#include "http/request/known_host.h"
 #include "http/request/wire.h"
 
 /* ngx_http_v2_module, server level. */
@@ -268,9 +268,9 @@ extern const struct http_wire v2_wire;
 extern const struct http_protocol v2_protocol;
 
 /* Most bytes of a DATA frame at the location that answers. */
-static inline uint64_t v2_chunk_size(const struct request *request)
+static inline uint64_t v2_chunk_size(const struct http_location *location)
 {
-    const struct v2_position *place = location_settings(request->location, &v2_location_key);
+    const struct v2_position *place = location_settings(location, &v2_location_key);
     return place->chunk_size;
 }
 

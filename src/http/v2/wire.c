@@ -1,4 +1,5 @@
 /* The wire of HTTP/2: how bodies are given, by a fiber or as a tail. */
+#include "http/request/request.h"
 #include "http/request/wire.h"
 #include "http/v2/v2.h"
 

@@ -1,6 +1,7 @@
 /* Field sections of responses: heads, interim responses, trailers. */
 #include "http/message/frame.h"
 #include "http/request/head_fields.h"
+#include "http/request/request.h"
 #include "http/v3/v3.h"
 
 #define FIELD_OVERHEAD 24 /* bytes of a field beside its name and value: as qpack_field_room */

@@ -5,7 +5,9 @@
 #define HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
 
 #include "http/exchange/options/settings.h"
-#include "http/request/request.h"
+#include "http/message/handler_result.h"
+
+struct request;
 
 struct exchange;
 

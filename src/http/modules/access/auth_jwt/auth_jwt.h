@@ -2,8 +2,10 @@
 #ifndef HTTP_MODULES_ACCESS_AUTH_JWT_AUTH_JWT_H
 #define HTTP_MODULES_ACCESS_AUTH_JWT_AUTH_JWT_H
 
-#include "http/request/request.h"
+#include "http/routing/settings.h"
 #include "shared/jose/token.h"
+
+struct request;
 
 /* A source of keys: auth_jwt_key_file or auth_jwt_key_request. */
 struct key_source {

@@ -2,10 +2,12 @@
 #ifndef HTTP_MODULES_ACCESS_OIDC_OIDC_H
 #define HTTP_MODULES_ACCESS_OIDC_OIDC_H
 
-#include "http/request/request.h"
+#include "http/routing/settings.h"
 #include "http/request/single_flight.h"
 #include "shared/jose/token.h"
 #include "shared/keyval/keyval.h"
+
+struct request;
 
 #define OIDC_ANSWER_MAX (256 * 1024) /* bytes of a provider's response */
 #define OIDC_SESSION_MAX (64 * 1024) /* bytes of a stored session */

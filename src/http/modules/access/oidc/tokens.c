@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
+#include "http/request/request.h"
 
 /* A response of the token endpoint, and the data to check it. */
 struct answer_reading {

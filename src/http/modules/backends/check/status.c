@@ -1,5 +1,6 @@
 /* `check_status`: the checked peers as HTML, CSV, JSON, or for Prometheus. */
 #include "http/modules/backends/check/status.h"
+#include "http/request/request.h"
 
 #include "base/text.h"
 #include "server/generation.h"

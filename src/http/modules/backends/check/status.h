@@ -3,8 +3,10 @@
 #define HTTP_MODULES_BACKENDS_CHECK_STATUS_H
 
 #include "conf/directive.h"
-#include "http/request/request.h"
+#include "http/routing/settings.h"
 #include "upstream/upstream.h"
+
+struct request;
 
 enum check_format { FORMAT_HTML, FORMAT_CSV, FORMAT_JSON, FORMAT_PROMETHEUS, FORMAT_NONE };
 

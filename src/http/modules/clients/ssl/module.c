@@ -1,7 +1,6 @@
 /* ngx_http_ssl_module: TLS on the side of clients. */
 #include "http/routing/hooks.h"
 #include "http/modules/clients/ssl/ssl.h"
-#include "http/request/request.h"
 #include "server/module.h"
 #include "shared/tls/server.h"
 

@@ -6,8 +6,10 @@
 #include "base/buf.h"
 #include "http/modules/content/dav_ext/bodies.h"
 #include "http/modules/content/dav_ext/locks.h"
-#include "http/request/request.h"
+#include "http/routing/settings.h"
 #include "shared/limit/zone.h"
+
+struct request;
 
 /* A zone of locks. */
 struct lock_zone {

@@ -3,6 +3,7 @@
 #include "http/files/file.h"
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/if_header.h"
+#include "http/request/request.h"
 
 #define CHANGING                                                                                   \
     (METHOD_PUT | METHOD_DELETE | METHOD_MKCOL | METHOD_COPY | METHOD_MOVE | METHOD_LOCK |         \

@@ -10,6 +10,7 @@
 #include "http/message/dav_fields.h"
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/if_header.h"
+#include "http/request/request.h"
 #include "server/generation.h"
 
 static struct lock_zone *zone_of(struct request *request)

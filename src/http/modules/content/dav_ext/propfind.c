@@ -15,6 +15,7 @@
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/dead.h"
 #include "http/request/offload.h"
+#include "http/request/request.h"
 #include "http/routing/file_settings.h"
 #include "server/generation.h"
 

@@ -10,6 +10,7 @@
 #include "http/files/file.h"
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/dead.h"
+#include "http/request/request.h"
 #include "http/routing/file_settings.h"
 #include "server/generation.h"
 

@@ -3,7 +3,9 @@
 #define HTTP_MODULES_STATUS_METRICS_METRICS_H
 
 #include "base/buf.h"
-#include "http/request/request.h"
+#include "http/routing/settings.h"
+
+struct request;
 
 /* Writes all metrics in one of the forms (Prometheus and others). Uses memory of the arena. */
 struct metrics_form;

@@ -13,6 +13,7 @@
 #include "shared/metrics/counters.h"
 #include "shared/metrics/json.h"
 #include "http/modules/status/metrics/metrics.h"
+#include "http/request/request.h"
 #include "shared/metrics/peers.h"
 #include "server/generation.h"
 #include "shared/limit/zone.h"

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "http/modules/status/otel/encode.h"
 #include "http/modules/status/otel/otel.h"
+#include "http/request/request.h"
 
 enum {
     RECORD_TIME = 1,

@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "http/modules/status/otel/otel.h"
+#include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
 #include "shared/metrics/zones.h"

@@ -3,9 +3,11 @@
 #define HTTP_MODULES_STATUS_OTEL_OTEL_H
 
 #include "http/message/trace_context.h"
-#include "http/request/request.h"
+#include "http/routing/settings.h"
 #include "shared/tls/client.h"
 #include "upstream/upstream.h"
+
+struct request;
 
 enum otel_protocol { OTEL_GRPC, OTEL_HTTP };
 

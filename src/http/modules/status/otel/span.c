@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "http/modules/status/otel/encode.h"
 #include "http/modules/status/otel/otel.h"
+#include "http/request/request.h"
 #include "shared/upstream/attempts.h"
 
 /* Field numbers. */
