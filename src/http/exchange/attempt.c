@@ -439,6 +439,9 @@ void exchange_log_early_end(struct exchange *x)
 {
     const struct conn *conn = x->connection->conn;
 
+    if (x->was_refused) {
+        return; /* that was logged */
+    }
     if (conn->is_broken) {
         log_error(&x->request->log, conn->error, "recv() failed");
     } else {

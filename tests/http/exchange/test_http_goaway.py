@@ -52,6 +52,21 @@ def test_what_was_not_looked_at_goes_elsewhere(place, way, how, method, body):
     assert len(backend.connections) == 2
 
 
+@pytest.mark.parametrize("how, words", [("goaway", "upstream sent goaway with error 0"), ("refused", "upstream rejected request with error 7")])
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_the_log_says_why_it_was_not_looked_at(place, way, how, words):
+    """As nginx says it, and once for each attempt; nothing of a connection that was closed."""
+    def script(conn):
+        request = conn.request()
+        conn.send(frame(GOAWAY, 0, 0, u32(0) + u32(0)) if how == "goaway" else LEAVES[how](request.stream))
+        conn.request()
+
+    backend, server = place(script, way)
+    assert server.get("/").status == 502
+    lines = [line for line in server.lines("error.log") if "[error]" in line]
+    assert len(lines) == len(backend.connections) and all(words + " while reading response header from upstream" in line for line in lines)
+
+
 def test_body_that_is_still_coming(place):
     """Its beginning went to the backend that left; the next one has all of it."""
     gone = threading.Event()

@@ -264,7 +264,7 @@ static void take_reset(struct h2_connection *connection, const struct frame_head
         return;
     }
     if (error == V2_REFUSED_STREAM && !stream->coded.has_heard) {
-        coded_stream_refuse(&stream->coded);
+        coded_stream_refuse(&stream->coded, "upstream rejected request with error %u", error);
     } else if (error == V2_NO_ERROR && stream->coded.is_input_ended) {
         if (stream->is_closed) {
             coded_stream_fail(&stream->coded, "upstream sent frame for closed stream %u",
@@ -291,11 +291,7 @@ static void take_goaway(struct h2_connection *connection, struct str payload)
                 continue; /* it may still be answered, whatever made the backend go (RFC 9113, 6.8)
                            */
             }
-            if (error != V2_NO_ERROR) {
-                exchange_log(stream->coded.x, LOG_ERROR, 0, "upstream sent goaway with error %u",
-                             error);
-            }
-            coded_stream_refuse(&stream->coded);
+            coded_stream_refuse(&stream->coded, "upstream sent goaway with error %u", error);
         }
     }
 }

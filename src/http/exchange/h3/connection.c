@@ -87,7 +87,8 @@ static void request_readable(struct h3_stream *stream)
     } else if (stream->coded.is_input_ended) {
         return;
     } else if (quic->input_code == H3_REQUEST_REJECTED && !stream->coded.has_heard) {
-        coded_stream_refuse(&stream->coded);
+        coded_stream_refuse(&stream->coded, "upstream rejected request with error %llu",
+                            (unsigned long long) quic->input_code);
     } else {
         coded_stream_fail(&stream->coded, "upstream rejected request with error %llu",
                           (unsigned long long) quic->input_code);

@@ -51,7 +51,7 @@ static void take_goaway(struct h3_connection *c, uint64_t id)
         struct h3_stream *stream = container_of(link, struct h3_stream, link);
 
         if (stream->quic != NULL && stream->quic->id >= id && !stream->coded.has_heard) {
-            coded_stream_refuse(&stream->coded);
+            coded_stream_refuse(&stream->coded, "upstream sent goaway");
         }
     }
 }

@@ -45,18 +45,24 @@ void coded_stream_break(struct coded_stream *stream)
     coded_stream_end(stream);
 }
 
-void coded_stream_fail(struct coded_stream *stream, const char *format, ...)
+static void log_text(const struct coded_stream *stream, const char *format, va_list args)
 {
     char text[512];
+
+    vsnprintf(text, sizeof(text), format, args);
+    exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
+}
+
+void coded_stream_fail(struct coded_stream *stream, const char *format, ...)
+{
     va_list args;
 
     if (stream->is_bad) {
         return;
     }
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    log_text(stream, format, args);
     va_end(args);
-    exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
     coded_stream_break(stream);
 }
 
@@ -67,10 +73,16 @@ void coded_stream_lose(struct coded_stream *stream, const char *text, bool is_sh
     coded_stream_end(stream);
 }
 
-void coded_stream_refuse(struct coded_stream *stream)
+void coded_stream_refuse(struct coded_stream *stream, const char *format, ...)
 {
     struct exchange *x = stream->x;
+    va_list args;
 
+    if (!stream->is_refused) {
+        va_start(args, format);
+        log_text(stream, format, args);
+        va_end(args);
+    }
     stream->is_refused = x->was_refused = true;
     if (x->body_mode != SENT_BODY_STREAMED || upload_is_kept(x)) {
         x->has_sent = stream->had_sent; /* it may be repeated, whatever its method */

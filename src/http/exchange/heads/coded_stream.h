@@ -51,8 +51,9 @@ void coded_stream_fail(struct coded_stream *stream, const char *format, ...)
  * that has heard nothing may be sent to another peer where others were on the connection: for that
  * request it just ended. */
 void coded_stream_lose(struct coded_stream *stream, const char *text, bool is_shared);
-/* The backend has not looked at it, and it may be sent again. */
-void coded_stream_refuse(struct coded_stream *stream);
+/* The backend has not looked at it, and it may be sent again. Logged once. */
+void coded_stream_refuse(struct coded_stream *stream, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* For channel.fill: has something come since the last time? */
 bool coded_stream_fill(struct exchange *x);
 
