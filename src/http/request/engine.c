@@ -244,7 +244,7 @@ static enum handler_result pass(struct request *request)
         if (lacks_slash) {
             return add_slash(request);
         }
-        if (request->response.status != 0) {
+        if (request->response.status != 0 && !request->is_post_action) {
             return HANDLER_FAIL;
         }
         /* fall through */
@@ -334,7 +334,8 @@ static enum handler_result receive_request(struct request *request)
     return result;
 }
 
-/* post_action: one more pass for the location's own sake, whose output nobody sees. MAY WAIT. */
+/* post_action: one more pass for the location's own sake, whose output nobody sees. $status and what
+ * was sent are those of the response before. MAY WAIT. */
 static void run_post_action(struct request *request)
 {
     struct template *action = request->location->responses->post_action;
@@ -342,8 +343,9 @@ static void run_post_action(struct request *request)
     enum handler_result result;
 
     request->is_post_action = true;
-    request_become_get(request);
-    request->response = (struct response){.content_length = -1, .last_modified = -1, .status = 0};
+    request->response = (struct response){.content_length = -1,
+                                          .last_modified = -1,
+                                          .status = request->response.status};
     if (text.len != 0 && text.data[0] == '@') {
         result = request_redirect_named(request, text);
     } else {
@@ -416,6 +418,7 @@ static void request_finish(struct request *request, enum handler_result result)
     }
     if (request->location->responses->post_action != NULL && wants_post_action(request, result)) {
         struct response given = request->response;
+        request_flush(request); /* variables count what was sent */
         run_post_action(request);
         request->response = given;
     }

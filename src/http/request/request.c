@@ -330,7 +330,8 @@ uint64_t request_bytes_sent(const struct request *request)
                                                 : request->main->wire->sent(request->main);
 
     if (sent < request->delivery.start ||
-        (request->response.progress == RESPONSE_NOT_SENT && request->delivery.interim_bytes == 0)) {
+        (request->response.progress == RESPONSE_NOT_SENT && request->delivery.interim_bytes == 0 &&
+         !request->is_post_action)) {
         return 0;
     }
     return sent - request->delivery.start;

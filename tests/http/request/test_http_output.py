@@ -241,3 +241,18 @@ def test_a_body_of_which_filters_leave_nothing_keeps_nobody_waiting(serve):
         assert other.request("/quick").status == 204
         assert busy.response().body == b""
     assert server.wait_lines("access.log", 4) == ["/quick", "/quick", "/quick", "/long"]
+
+
+@pytest.mark.parametrize("method, target, headers, said", [
+    ("GET", "/file.txt", (), "GET 200 10"), ("HEAD", "/file.txt", (), "HEAD 200 0"), ("GET", "/file.txt", ("Range: bytes=2-4",), "GET 206 3"),
+    ("GET", "/none", (), "GET 404"), ("POST", "/text", (), "POST 200 4"), ("GET", "/page", (), "GET 201 10")])
+def test_a_post_action_sees_the_response(serve, method, target, headers, said):
+    """As in nginx: the method, the status and the bytes of the response that was sent."""
+    server = serve("""log_format seen '$request_method $status $body_bytes_sent $arg_seen'; server { listen 127.0.0.1:@PORT@; post_action /after;
+        location /text { return 200 text; post_action /after; }
+        location /page { return 404; error_page 404 =201 /file.txt; post_action /after; }
+        location = /after { internal; rewrite ^ /log?seen=$request_method:$status:$body_bytes_sent: break; access_log logs/after.log seen; return 204; } }""",
+                   files={"html/file.txt": "0123456789"})
+    with server.client() as client:
+        client.request(target, *headers, method=method, body="" if method == "POST" else None)
+    assert server.wait_lines("logs/after.log")[0].split()[-1].startswith(said.replace(" ", ":"))
