@@ -261,8 +261,9 @@ static void choose_body(struct request *parent, const struct subrequest *sub, st
     if (body != NULL && (sub->own_headers || sub->given != NULL)) {
         request_give_body(child, body);
     } else if (body != NULL) {
+        bool is_announced = body->size != 0 || parent->incoming.length >= 0;
         child->incoming.body = body;
-        child->incoming.length = (int64_t) body->size;
+        child->incoming.length = is_announced ? (int64_t) body->size : -1;
     }
 }
 

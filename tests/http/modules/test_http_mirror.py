@@ -89,6 +89,15 @@ def test_without_the_body(serve, backend):
     assert back.requests[0].endswith(b"a body")
 
 
+@pytest.mark.parametrize("method, body, is_announced", [("GET", None, False), ("DELETE", None, False), ("POST", b"", True)])
+def test_a_request_without_a_body_announces_none(serve, backend, method, body, is_announced):
+    mirrored = backend([OK])
+    server = serve(conf(mirrored, "location /there { return 200 there; }"))
+    with server.client() as client:
+        client.request("/gif", method=method, body=body)
+    assert (b"Content-Length: 0" in mirrored.wait_requests(1)[0]) == is_announced
+
+
 @needs_portunus  # nginx announces it, and the other side waits for what never comes
 def test_no_body_is_announced_that_does_not_come(serve, backend):
     mirrored = backend([OK])
