@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from harness import Client, Server, binaries
+from harness.certificates import Authority
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -24,6 +25,14 @@ int ngx_http_lua_ffi_get_ctx_ref(void *r, int *in_ssl_phase, int *ssl_ctx_ref);
 int ngx_stream_lua_ffi_get_ctx_ref(void *r, int *in_ssl_phase, int *ssl_ctx_ref);
 void *ngx_http_lua_ffi_shdict_udata_to_zone(void *zone_udata);
 int ngx_lua_ffi_disable_listening_unix_socket(ngx_str_t *name);
+int ngx_http_lua_resty_openssl_aux_get_request_ssl(void *r, void **ssl);
+int ngx_http_lua_resty_openssl_aux_get_request_ssl_ctx(void *r, void **context);
+int ngx_http_lua_resty_openssl_aux_get_socket_ssl(void *u, void **ssl);
+int ngx_http_lua_resty_openssl_aux_get_socket_ssl_ctx(void *u, void **context);
+int ngx_stream_lua_resty_openssl_aux_get_request_ssl(void *r, void **ssl);
+int ngx_stream_lua_resty_openssl_aux_get_socket_ssl(void *u, void **ssl);
+const char *SSL_get_version(const void *ssl);
+void *SSL_get_SSL_CTX(const void *ssl);
 ]])
 local C = ffi.C
 local function text(s)
@@ -66,6 +75,22 @@ http {
                     tonumber(C.ngx_stat_reading[0]), " ", tonumber(C.ngx_stat_waiting[0]) >= 0, " ",
                     tonumber(C.ngx_stat_requests[0]) >= before + (before == 0 and 1 or 0))
         } }
+        location /tls { content_by_lua_block { DECLARE
+            local out, context = ffi.new("void *[1]"), ffi.new("void *[1]")
+            local sock = ngx.socket.tcp()
+            ngx.say(C.ngx_http_lua_resty_openssl_aux_get_request_ssl(nil, out), " ",
+                    C.ngx_http_lua_resty_openssl_aux_get_request_ssl_ctx(nil, out), " ",
+                    C.ngx_http_lua_resty_openssl_aux_get_socket_ssl(nil, out))
+            assert(sock:connect("127.0.0.1", @PORT2@))
+            ngx.say(C.ngx_http_lua_resty_openssl_aux_get_socket_ssl(sock[1], out))
+            assert(sock:sslhandshake(nil, "a.test", false))
+            ngx.say(C.ngx_http_lua_resty_openssl_aux_get_socket_ssl(sock[1], out), " ", ffi.string(C.SSL_get_version(out[0])), " ",
+                    C.ngx_http_lua_resty_openssl_aux_get_socket_ssl_ctx(sock[1], context), " ", C.SSL_get_SSL_CTX(out[0]) == context[0])
+            ngx.say(sock:receive("*a"))
+            sock:close()
+            ngx.say(C.ngx_http_lua_resty_openssl_aux_get_socket_ssl(sock[1], out), " ",
+                    C.ngx_http_lua_resty_openssl_aux_get_socket_ssl_ctx(sock[1], out))
+        } }
         location /more { content_by_lua_block { DECLARE
             local request = require("resty.core.base").get_request()
             local in_ssl = ffi.new("int[1]", 7)
@@ -80,7 +105,12 @@ http {
         } }
     }
 }
-stream { server { listen 127.0.0.1:@PORT1@; content_by_lua_block { DECLARE
+stream { server { listen 127.0.0.1:@PORT2@ ssl; ssl_certificate tls.crt; ssl_certificate_key tls.key; ssl_protocols TLSv1.2;
+    content_by_lua_block { DECLARE
+        local out = ffi.new("void *[1]")
+        ngx.print(C.ngx_stream_lua_resty_openssl_aux_get_request_ssl(nil, out), " ", ffi.string(C.SSL_get_version(out[0])))
+    } }
+server { listen 127.0.0.1:@PORT1@; content_by_lua_block { DECLARE
     local request = require("resty.core.base").get_request()
     ngx.say(C.ngx_stream_lua_ffi_get_ctx_ref(request, nil, nil), " ", C.ngx_stream_lua_ffi_raw_log(request, ngx.WARN, "raw session", 11))
 } } }
@@ -88,8 +118,10 @@ stream { server { listen 127.0.0.1:@PORT1@; content_by_lua_block { DECLARE
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server(conf=CONF) as made:
+def server(tmp_path_factory):
+    authority = Authority(str(tmp_path_factory.mktemp("tls")))
+    authority.issue("tls", "DNS:a.test")
+    with Server(conf=CONF, files={name: authority.read(name) for name in ("tls.crt", "tls.key")}) as made:
         yield made
 
 
@@ -108,6 +140,10 @@ def test_context_log_and_dictionaries(server):
     with Client(server.port_of("PORT1")) as client:
         assert client.rest() == b"-2 0\n"
     server.wait_log("raw session, client: ")
+
+
+def test_what_is_behind_tls_for_lua_resty_openssl(server):
+    assert server.get("/tls").text == "-1 -1 -1\n-1\n0 TLSv1.2 0 true\n0 TLSv1.2\n-1 -1\n"
 
 
 def test_a_worker_that_does_not_listen_on_a_unix_socket(server):

@@ -5,6 +5,7 @@
 #include "lua/sockets/pool.h"
 #include "lua/sockets/socket.h"
 #include "lua/vm/library.h"
+#include "lua/vm/names.h"
 #include "server/generation.h"
 
 SCRIPT_TEXT(script_socket_text, "src/lua/library/socket.lua")
@@ -402,6 +403,26 @@ int ngx_http_lua_ffi_socket_tcp_settrustedstore(void *request, struct script_soc
     *reason = socket == NULL || socket->magic != SOCKET_MAGIC ? "closed" : use_store(socket, store);
     return *reason == NULL ? 0 : -1;
 }
+
+/* For lua-resty-openssl: 0, or -1 where there is no TLS. */
+static int socket_ssl(const struct script_socket *socket, void **out)
+{
+    bool is_open = socket != NULL && socket->magic == SOCKET_MAGIC && socket->conn != NULL;
+
+    *out = is_open ? tls_ssl(socket->conn) : NULL;
+    return *out != NULL ? 0 : -1;
+}
+
+static int socket_ssl_context(const struct script_socket *socket, void **out)
+{
+    bool is_open = socket != NULL && socket->magic == SOCKET_MAGIC && socket->conn != NULL;
+
+    *out = is_open ? tls_ssl_context(socket->conn) : NULL;
+    return *out != NULL ? 0 : -1;
+}
+
+SCRIPT_OPENSSL_NAME(socket_ssl, get_socket_ssl);
+SCRIPT_OPENSSL_NAME(socket_ssl_context, get_socket_ssl_ctx);
 
 static const struct script_row given_rows[] = {
     {"handshake", handshake, SCRIPT_WAITING, true},

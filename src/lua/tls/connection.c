@@ -144,6 +144,21 @@ static void *upstream_ssl_pointer(void *r)
     return script_tls_upstream_ssl();
 }
 
+/* For lua-resty-openssl: 0, or -1 where there is no TLS. */
+static int request_ssl(void *r, void **out)
+{
+    *out = script_tls_ssl();
+    return *out != NULL ? 0 : -1;
+}
+
+static int request_ssl_context(void *r, void **out)
+{
+    const SSL *ssl = script_tls_ssl();
+
+    *out = ssl != NULL ? SSL_get_SSL_CTX(ssl) : NULL;
+    return *out != NULL ? 0 : -1;
+}
+
 static int version_of(const SSL *ssl, char **error)
 {
     return ssl == NULL ? script_connection_fail(error, "bad request") : SSL_version(ssl);
@@ -161,6 +176,8 @@ static int upstream_version(void *r, char **error)
 
 SCRIPT_FFI_NAME(ssl_pointer, get_req_ssl_pointer);
 SCRIPT_FFI_NAME(upstream_ssl_pointer, get_upstream_ssl_pointer);
+SCRIPT_OPENSSL_NAME(request_ssl, get_request_ssl);
+SCRIPT_OPENSSL_NAME(request_ssl_context, get_request_ssl_ctx);
 SCRIPT_FFI_NAME(version, ssl_get_tls1_version);
 SCRIPT_FFI_NAME(upstream_version, proxy_ssl_get_tls1_version);
 

@@ -8,4 +8,9 @@
     extern __typeof__(own) ngx_http_lua_ffi_##name __attribute__((alias(#own)));                   \
     extern __typeof__(own) ngx_stream_lua_ffi_##name __attribute__((alias(#own)))
 
+/* The same of a function of lua-resty-openssl's module in C, which gives what is behind TLS. */
+#define SCRIPT_OPENSSL_NAME(own, name)                                                             \
+    extern __typeof__(own) ngx_http_lua_resty_openssl_aux_##name __attribute__((alias(#own)));     \
+    extern __typeof__(own) ngx_stream_lua_resty_openssl_aux_##name __attribute__((alias(#own)))
+
 #endif
