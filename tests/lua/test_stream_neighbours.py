@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from harness import Server
+from harness.certificates import Authority
 
 CONF = """
 pid nginx.pid; error_log error.log info; worker_processes 1; daemon off; events { }
@@ -50,13 +51,47 @@ stream {
             ngx.log(ngx.WARN, "sockets: ", show(why(ngx.req.socket, 1, 2), why(ngx.socket.tcp, 1), why(ngx.socket.udp, 1)))
             ngx.log(ngx.WARN, "phase: ", show(why(ngx.flush), why(ngx.eof), why(ngx.req.socket), why(ngx.socket.udp)))
         } }
+    server { listen 127.0.0.1:@PORT2@; content_by_lua_block {
+        local one, other = ngx.req.socket(), ngx.req.socket()
+        local reading = ngx.thread.spawn(function() return one:receive(3) end)
+        ngx.say(show(other:receive(1)))
+        ngx.say(show(ngx.thread.wait(reading)), " ", other:receive(1))
+    } }
+    server { listen 127.0.0.1:@PORT3@; return "|done"; preread_by_lua_block {
+        local sock = ngx.req.socket()
+        local looking = ngx.thread.spawn(function() return sock:peek(3) end)
+        ngx.say(show(sock:receive(1)))
+        ngx.print(show(ngx.thread.wait(looking)))
+    } }
+    server { listen 127.0.0.1:@PORT4@; content_by_lua_block {
+        local sock = ngx.req.socket(true)
+        local saying = ngx.thread.spawn(function() return ngx.print(("x"):rep(30000000)) end)
+        ngx.log(ngx.WARN, "sending: ", show(sock:send("late")))
+        ngx.log(ngx.WARN, "saying: ", show(ngx.thread.wait(saying)))
+    } }
+    server { listen 127.0.0.1:@PORT5@; ssl_certificate tls.crt; ssl_certificate_key tls.key;
+        preread_by_lua_block {
+            local sock = ngx.req.socket(true)
+            local other = ngx.thread.spawn(function()
+                ngx.sleep(0) -- the handshake has begun
+                return show(sock:receive(1)), show(sock:peek(1)), show(sock:send("x")), show(sock:serversslhandshake()),
+                    show(ngx.say("x")), show(ngx.flush()), show(ngx.eof())
+            end)
+            ngx.say("go")
+            local _, reason = sock:serversslhandshake()
+            ngx.log(ngx.WARN, "handshake: ", reason)
+            ngx.log(ngx.WARN, "others: ", show(ngx.thread.wait(other)))
+        }
+        return never; }
 }
 """
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server(conf=CONF) as made:
+def server(tmp_path_factory):
+    authority = Authority(str(tmp_path_factory.mktemp("tls")))
+    authority.issue("tls", "DNS:a.test")
+    with Server(conf=CONF, files={name: authority.read(name) for name in ("tls.crt", "tls.key")}) as made:
         yield made
 
 
@@ -106,3 +141,36 @@ def test_a_timer_whose_time_has_passed_runs_at_once(server):
     """… and what it works for did not begin: 0, as in http."""
     talk(server.port_of("PORT1"))
     assert server.wait_log(r"timer: false\|0,")
+
+
+@pytest.mark.parametrize("port, first, second", [
+    ("PORT2", b"nil|socket busy reading\n", b"true|abc d\n"),
+    ("PORT3", b"nil|socket busy reading\n", b"true|abc|done"),
+])
+def test_threads_that_read_at_the_same_time(server, port, first, second):
+    """Also by several sockets: the session was broken off, since two fibers waited at one point."""
+    with socket.create_connection(("127.0.0.1", server.port_of(port)), timeout=10) as client:
+        client.sendall(b"ab")
+        assert client.recv(100) == first
+        client.sendall(b"cd" if port == "PORT2" else b"c")
+        assert client.recv(100) == second
+
+
+def test_threads_that_send_at_the_same_time(server):
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT4")), timeout=10) as client:
+        server.wait_log(r"sending: nil\|socket busy writing")
+        count = 0
+        while data := client.recv(1 << 20):
+            count += len(data)
+    assert count == 30000000
+    assert server.wait_log(r"saying: true\|1")
+
+
+def test_a_handshake_has_the_connection_for_itself(server):
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT5")), timeout=10) as client:
+        assert client.recv(100) == b"go\n"
+        client.sendall(b"\x16\x03\x01")
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(100) == b""
+    assert server.wait_log("handshake: handshake failed")
+    assert server.wait_log(r"others: true\|" + r"\|".join([r"nil\|socket busy connecting"] * 7))

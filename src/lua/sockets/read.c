@@ -197,11 +197,10 @@ static int check_readable(lua_State *L, const struct script_thread *thread,
         return fail_closed(L, thread, socket);
     }
     socket_demand_own(L, thread, socket);
-    if (socket->stage == SOCKET_CONNECTING || socket->is_reading || socket->is_shaking) {
-        return script_fail(L,
-                           socket->is_reading ? "socket busy reading" : "socket busy connecting");
+    if (socket->stage == SOCKET_CONNECTING || socket_is_shaking(socket)) {
+        return script_fail(L, "socket busy connecting");
     }
-    return 0;
+    return socket_is_read(socket) ? script_fail(L, "socket busy reading") : 0;
 }
 
 /* From one that check_readable has seen. MAY WAIT. */

@@ -176,10 +176,10 @@ static int send_it(lua_State *L, struct script_thread *thread)
         return fail_closed(L, thread, socket);
     }
     socket_demand_own(L, thread, socket);
-    if (socket->stage == SOCKET_CONNECTING || socket->is_shaking) {
+    if (socket->stage == SOCKET_CONNECTING || socket_is_shaking(socket)) {
         return script_fail(L, "socket busy connecting");
     }
-    if (socket->is_writing) {
+    if (socket_is_written(socket)) {
         return script_fail(L, "socket busy writing");
     }
     struct str bytes = script_check_pieces(L, 2);
@@ -202,10 +202,10 @@ static int shut_down(lua_State *L, struct script_thread *thread)
         return script_fail(L, "closed");
     }
     socket_demand_own(L, thread, socket);
-    if (socket->stage == SOCKET_CONNECTING || socket->is_shaking) {
+    if (socket->stage == SOCKET_CONNECTING || socket_is_shaking(socket)) {
         return script_fail(L, "socket busy connecting");
     }
-    if (socket->is_writing) {
+    if (socket_is_written(socket)) {
         return script_fail(L, "socket busy writing");
     }
     conn_shutdown_output(socket->conn);

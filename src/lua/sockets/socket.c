@@ -265,6 +265,23 @@ uint64_t socket_timeout(lua_State *L, int field, uint64_t usual)
     return own > 0 ? (uint64_t) own : usual;
 }
 
+bool socket_is_read(const struct script_socket *socket)
+{
+    return socket->is_reading ||
+           (socket->is_borrowed && socket->conn != NULL && socket->conn->input_wait.waiter != NULL);
+}
+
+bool socket_is_written(const struct script_socket *socket)
+{
+    return socket->is_writing || (socket->is_borrowed && socket->conn != NULL &&
+                                  socket->conn->output_wait.waiter != NULL);
+}
+
+bool socket_is_shaking(const struct script_socket *socket)
+{
+    return socket->is_shaking || (socket->source != NULL && socket->source->is_shaking);
+}
+
 int socket_fail_busy(lua_State *L, const struct script_socket *socket)
 {
     if (socket->stage == SOCKET_CONNECTING || socket->stage == SOCKET_RESOLVING ||

@@ -123,6 +123,11 @@ const char *socket_log_prefix(const struct script_thread *thread);
 #define ERROR_TEXT_MAX 80
 const char *socket_error_text(int error, char *room);
 
+/* Does a thread wait in the socket, or in another one over the same connection? */
+bool socket_is_read(const struct script_socket *socket);
+bool socket_is_written(const struct script_socket *socket);
+bool socket_is_shaking(const struct script_socket *socket);
+
 /* A timeout of the table at index 1: of the field, or as settings say. */
 uint64_t socket_timeout(lua_State *L, int field, uint64_t usual);
 

@@ -29,6 +29,7 @@ struct script_source {
     enum script_got (*more)(struct script_source *source, size_t wanted, uint64_t timeout_ms);
     const char *error; /* of a failure: as Lua sees it, "connection reset by peer" */
     struct conn *conn; /* that they come over, for getfd; or NULL */
+    bool is_shaking;   /* a handshake is under way over conn, which is neither read nor sent to */
     bool fails_again;  /* reading again after a failure reports it again; else the socket is closed
                           for reading */
 };

@@ -172,6 +172,9 @@ static int peek(lua_State *L, struct script_thread *thread)
     if (!(size >= 1) || size > 1e9) {
         return luaL_argerror(L, 2, "bad size argument");
     }
+    if (lua->source.is_shaking) {
+        return script_fail(L, "socket busy connecting");
+    }
     if (lua->session->conn->input_wait.waiter != NULL) {
         return script_fail(L, "socket busy reading");
     }

@@ -58,6 +58,9 @@ static int stream_lua_output_give(lua_State *L, struct script_thread *thread, bo
     if (lua->has_ended_output) {
         return script_fail(L, "seen eof");
     }
+    if (lua->source.is_shaking) {
+        return script_fail(L, "socket busy connecting");
+    }
     if (session->conn == NULL) {
         if (text.len != 0) {
             session_send_datagram(session, text);
@@ -101,6 +104,9 @@ static int stream_lua_output_flush(lua_State *L, struct script_thread *thread)
     if (lua->has_ended_output) {
         return script_fail(L, "seen eof");
     }
+    if (lua->source.is_shaking) {
+        return script_fail(L, "socket busy connecting");
+    }
     if (session->conn == NULL) {
         return stream_lua_output_tell(L, session->flow != NULL);
     }
@@ -122,6 +128,9 @@ static int eof(lua_State *L, struct script_thread *thread)
     struct conn *conn = lua->session->conn;
     if (lua->has_ended_output) {
         return script_fail(L, "seen eof");
+    }
+    if (lua->source.is_shaking) {
+        return script_fail(L, "socket busy connecting");
     }
     lua->has_ended_output = true;
     if (conn != NULL && !lua->has_failed) {

@@ -103,16 +103,24 @@ static int server_handshake(lua_State *L, struct script_thread *thread)
     struct session *session = lua->session;
 
     luaL_checktype(L, 1, LUA_TTABLE);
+    if (!lua->has_socket) {
+        return luaL_error(L, "bad request");
+    }
+    if (lua->source.is_shaking) {
+        return script_fail(L, "socket busy connecting");
+    }
     if (!session->is_secure) {
         uint64_t deadline_ms = clock_now.now_ms + script_socket_connect_timeout(L, thread);
         const char *reason = why_not(session);
 
         if (reason == NULL) {
+            lua->source.is_shaking = true;
             if (conn_wait_output(session->conn, 1, deadline_ms) == WAIT_TIMED_OUT) {
                 reason = "timeout";
             } else {
                 reason = shake_hands(session, deadline_ms);
             }
+            lua->source.is_shaking = false;
             script_resumed(thread);
         }
         if (reason != NULL) {
