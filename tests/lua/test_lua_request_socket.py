@@ -29,6 +29,7 @@ server {
         local _, _, reason, part = ngx.thread.wait(reading)
         socket:send(reason .. " after " .. part)
     } }
+    location /reset { content_by_lua_block { ngx.req.socket(true):receive(100) } }
     location /left { content_by_lua_block {
         local socket = ngx.req.socket(true)
         local sent, reason
@@ -54,6 +55,14 @@ def test_sending_to_a_client_that_left_is_no_error():
             client.send(b"GET /left HTTP/1.1\r\nHost: x\r\n\r\n")
         assert server.wait_log("ended: (broken pipe|connection reset by peer)")
         assert server.wait_log(r"\[info\] .*send\(\) failed")
+
+
+def test_a_client_that_resets_is_no_error():
+    with Server(HTTP) as server:
+        with server.client() as client:
+            client.send(b"GET /reset HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.reset()
+        assert server.wait_log(r"\[info\] .*recv\(\) failed \(104")
 
 
 @pytest.mark.parametrize("asked, second", [

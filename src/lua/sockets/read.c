@@ -54,7 +54,9 @@ static int fail_broken(lua_State *L, const struct script_thread *thread,
 
     if (socket->conn != NULL && socket->conn->is_broken) {
         socket_log_begin(thread, socket->name, &words);
-        log_error(&words.log, socket->conn->error, "recv() failed");
+        /* Clients that leave are no errors of the server. */
+        log_at(&words.log, socket->is_borrowed ? LOG_INFO : LOG_ERROR, socket->conn->error,
+               "recv() failed");
     }
     socket->has_read_last = !socket->source->fails_again;
     return give_part(L, socket, socket->source->error);

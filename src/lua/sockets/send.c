@@ -106,7 +106,7 @@ static int fail_broken(lua_State *L, const struct script_thread *thread,
 
     socket_log_begin(thread, socket->name, &words);
     /* Clients that leave are no errors of the server. */
-    log_at(&words.log, socket->name[0] == '\0' ? LOG_INFO : LOG_ERROR, error, "send() failed");
+    log_at(&words.log, socket->is_borrowed ? LOG_INFO : LOG_ERROR, error, "send() failed");
     /* An answer that came before the end can still be received. */
     conn_fill_last(socket->conn, INPUT_MOST);
     socket->has_sent_last = true;
