@@ -88,8 +88,7 @@ void arena_free(struct arena *arena)
         cleanup->run(cleanup->arg);
     }
     if (arena->account != NULL) {
-        arena->account->used -=
-            arena->used; /* before the blocks are freed: the account may be in one of them */
+        arena->account->used -= arena->used; /* first: the account may be in a block */
     }
     while (arena->blocks != NULL) {
         struct arena_block *block = arena->blocks;

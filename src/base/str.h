@@ -101,7 +101,7 @@ static inline bool ascii_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Blank, or the end of a line. */
+/* Space, tab, CR or LF. */
 static inline bool ascii_is_space(char c)
 {
     return ascii_is_blank(c) || c == '\r' || c == '\n';

@@ -89,8 +89,7 @@ struct conf_engine {
     struct conf_scope *main; /* scope of the main context */
     bool *needs_copy;        /* by table: settings may change without a row, so copy them at once */
     void **defaults;         /* by table: settings made of all .initial values; NULL = not yet */
-    bool is_finishing; /* a finish hook runs: its messages have the location of the end of the block
-                        */
+    bool is_finishing; /* a finish hook runs: messages have the location of the end of the block */
     struct late_use *late;         /* of the row that is being read, if that is_late; or NULL */
     const struct conf_scope *mute; /* messages of this scope's finish hooks are dropped, or NULL */
 };

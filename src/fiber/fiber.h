@@ -21,8 +21,7 @@ enum wait_result {
 enum fiber_started {
     FIBER_ENDED,   /* it has run to its end already */
     FIBER_WAITING, /* it waits and continues later */
-    FIBER_NO_STACK /* it did not run: the limit of fibers is reached, or there is no memory (errno)
-                    */
+    FIBER_NO_STACK /* it did not run: too many fibers, or no memory (errno) */
 };
 
 /* A function, its argument and a stack. The object is at the top of that stack and is gone when the

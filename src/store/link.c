@@ -549,8 +549,8 @@ bool store_node_connect(struct store_node *node)
 }
 
 /*
- * The request timed out, or its caller was cancelled, which says nothing about the server. The
- * connection keeps the request, so that its reply is not taken for that of another one.
+ * The request timed out, or its caller was cancelled; neither is proof of an error of the server.
+ * The connection keeps the request, so that its reply is not taken for that of another one.
  */
 static void request_abandon(struct store_request *request, bool has_timed_out)
 {

@@ -33,8 +33,7 @@ struct owed {
     /* How far this node has read. */
     char epoch[40]; /* of the store's items; empty: not known */
     struct store_cursor cursor;
-    struct store_cursor
-        seen; /* the newest state of the store from which this node has taken items */
+    struct store_cursor seen; /* newest state that items were taken of */
     _Atomic uint64_t count;
     _Atomic uint64_t counts[STORE_TABLE_COUNTERS];
 };

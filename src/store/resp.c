@@ -79,8 +79,7 @@ static bool scan_head(struct resp_scan *scan, const struct head *head, size_t si
     bool is_null;
 
     scan->at += head->size;
-    scan->left -=
-        head->type != '|'; /* attributes come before their value, which is counted itself */
+    scan->left -= head->type != '|'; /* attributes precede their value */
     if (type_is_line(head->type)) {
         return true;
     }

@@ -89,8 +89,7 @@ enum store_result {
     STORE_ABSENT,    /* the key does not exist, or a condition was not met */
     STORE_REFUSED,   /* an error of the store, or a reply of unexpected form */
     STORE_GONE,      /* not connected, the connection ended, or it has too much to do */
-    STORE_TIMED_OUT, /* no reply in time: the command may have had its effect, or may have it later
-                      */
+    STORE_TIMED_OUT, /* no reply in time: the command may have its effect, even later */
     STORE_CANCELLED, /* the fiber was cancelled */
 };
 

@@ -66,10 +66,9 @@ enum store_table_counter {
 struct store_table_wanted {
     const struct store_table_kind *kind;
     void *owner;
-    struct str
-        name;    /* of the zone; unique in the configuration, together with the kind's purpose */
-    size_t size; /* bytes of memory for the names of items that the store does not have yet; at
-                    least 8 pages */
+    struct str name; /* of the zone; unique with the purpose of the kind */
+    size_t size;     /* bytes of memory for the names of items that the store does not have yet; at
+                        least 8 pages */
     const struct store_sync_words *words;
     uint64_t interval_ms; /* if the parameters have none; 0: 20 ms */
 };

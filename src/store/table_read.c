@@ -46,8 +46,7 @@ static void take_item(struct store_table *table, struct arena *arena,
 {
     if (!owed_has(table->owed, sealed->name)) { /* otherwise this node's change is newer */
         use_item(table, arena, sealed);
-        table_count(table, STORE_TABLE_RECEIVED,
-                    1); /* counted after use_item, since it means that the item is in use */
+        table_count(table, STORE_TABLE_RECEIVED, 1); /* means that the item is in use */
     }
 }
 

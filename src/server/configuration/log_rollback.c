@@ -82,8 +82,7 @@ bool log_rollback_parse(struct arena *arena, struct str prefix, struct str text,
 
 void log_rollback_rotate(const struct log_rollback *rollback)
 {
-    static char from[PATH_MAX],
-        to[PATH_MAX]; /* too large for a stack frame; the process has one thread */
+    static char from[PATH_MAX], to[PATH_MAX]; /* not on the stack: one thread */
 
     for (unsigned i = rollback->backups; i > 0; i--) {
         snprintf(to, sizeof(to), "%s.%u", rollback->path.data, i);

@@ -85,8 +85,7 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
     struct zone *zone = zone_find(generation, name);
 
     if (generation == generation_now) {
-        return NULL; /* the configuration is running: processes could not share a new zone any more
-                      */
+        return NULL; /* at run time: other processes could not share a new zone */
     }
     if (zone == NULL) {
         struct zone_holder *holder = arena_new(&generation->arena, struct zone_holder);

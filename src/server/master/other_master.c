@@ -245,8 +245,7 @@ static void take_handover(unsigned slot, int fd)
 
     if (fd >= 0 && worker != NULL && worker->is_ready) {
         process_tell(worker, &message, fd);
-    } /* otherwise the sender sees that the socket is closed, and keeps them until the next response
-       */
+    } /* otherwise the sender sees a closed socket, and keeps them until the next response */
 }
 
 static void other_master_take(const struct channel_message *message, int fd)

@@ -53,8 +53,8 @@ struct conn_rules {
     const struct vec *limits; /* struct conn_limit: all must let the request pass */
     unsigned log_level;       /* of the line about a refused request */
     bool is_dry_run;          /* refusals are only logged */
-    /* Gives a share of this count that the subject has already, and does not need, in *share. NULL:
-       there is never one. */
+    /* Gives in *share a share of this count that an earlier request leaves to this one. NULL: there
+       is never one. */
     bool (*take_over)(void *subject, struct shm_table *table, const struct shm_key *key,
                       struct count_share *share);
     void *subject; /* for take_over */

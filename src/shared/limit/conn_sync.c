@@ -352,8 +352,7 @@ static struct str look_at(struct conn_sync *sync, struct lent *lent, struct aren
     uint32_t count = count_now(sync->zone->table, &lent->local);
     if (count == lent->count && (count == 0 || clock_now.now_ms - lent->time_ms < COUNT_RENEW_MS)) {
         if (count == 0) {
-            shm_table_drop(sync->lent,
-                           lent); /* the request was refused, or ended before it was sent */
+            shm_table_drop(sync->lent, lent); /* refused, or ended before it was sent */
         }
         return STR_NONE;
     }

@@ -108,8 +108,7 @@ void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *a
     }
     limit_zone_name(sync->zone, env, sync->secret, &name);
     if (!owed_add(sync, ask, &name)) {
-        bucket_since(sync->zone->table,
-                     &ask->key); /* the table is full: only this node knows these units */
+        bucket_since(sync->zone->table, &ask->key); /* full: only this node knows them */
     }
 }
 

@@ -24,7 +24,7 @@ struct log_line {
     struct buf *buf;        /* contains the line; len is set when the line is complete */
     char *end;              /* one past the space that buf has now */
     size_t fixed;           /* bytes that the whole format needs besides values of unknown length */
-    enum log_escape escape; /* in force for this line */
+    enum log_escape escape; /* used for this line */
 };
 
 /* Moves the buffer to get more space. */

@@ -25,7 +25,7 @@ struct time_cell {
 };
 
 #define TIMES_CELLS                                                                                \
-    175 /* up to 2^13 s; longer times are counted in the last one, with a bucket of 9% below */
+    175 /* up to 2^13 s; longer times are in the last cell, whose native bucket is the next 9% */
 #define TIMES_DIRECT 16 /* cells of one millisecond each, from 0 on */
 extern struct time_cell time_cells[TIMES_CELLS];
 

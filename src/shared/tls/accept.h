@@ -30,9 +30,8 @@ bool tls_server_check_client(const struct tls_server_settings *settings, struct 
 
 /*
  * While the configuration is read: checks that `first`, the default server of an address with TLS,
- * has a certificate or rejects handshakes; if it rejects, that all others of the vec of servers
- * have one. node is the line that enables TLS, with this parameter of `listen`. False after
- * conf_error.
+ * has a certificate or rejects handshakes; in the latter case, the same for all servers of the vec.
+ * node is the line that enables TLS, with this parameter of `listen`. False after conf_error.
  */
 bool tls_server_check_listen(struct conf *conf, const struct conf_node *node, const char *parameter,
                              const struct vec *servers, const void *first,

@@ -14,13 +14,12 @@
 /* The values of *_ssl_… in one location. */
 struct tls_client_settings {
     /* As written. */
-    struct template *certificate, *certificate_key; /* ours; NULL = none */
-    struct vec passwords;                           /* struct str: for the key */
-    struct tls_certificate_cache
-        *certificate_cache;         /* for certificates with variables; NULL = off */
-    unsigned protocols;             /* enum tls_protocol bits */
-    struct str ciphers;             /* for TLS 1.2 and older */
-    struct vec commands;            /* struct str pairs */
+    struct template *certificate, *certificate_key;  /* ours; NULL = none */
+    struct vec passwords;                            /* struct str: for the key */
+    struct tls_certificate_cache *certificate_cache; /* with variables; NULL = off */
+    unsigned protocols;                              /* enum tls_protocol bits */
+    struct str ciphers;                              /* for TLS 1.2 and older */
+    struct vec commands;                             /* struct str pairs */
     struct template *name;          /* expected name of the server; NULL = the host of *_pass */
     bool server_name;               /* send it (SNI) */
     bool session_reuse;             /* resume sessions of earlier connections */

@@ -11,12 +11,10 @@
 
 /* One attempt. Times in milliseconds; UINT64_MAX = did not happen: "-". */
 struct attempt {
-    struct str peer; /* name of the peer, or of the group when no peer was available */
-    struct str
-        group; /* name of the group; for a group that was made at run time, the target as written */
+    struct str peer;        /* name of the peer, or of the group when no peer was available */
+    struct str group;       /* of the group; made at run time: the target as written */
     bool is_at_run_time;    /* the group was made at run time: a client may have chosen the peer */
-    bool is_after_redirect; /* the first one after an internal redirect: " : " is written before it
-                             */
+    bool is_after_redirect; /* after an internal redirect: " : " is written before it */
     unsigned status;        /* of the response; 0 = none: "-" */
     unsigned series;        /* 1 + the series of metrics that it is counted in; 0 = none */
     uint64_t began_ms;      /* start of the attempt, monotonic */
