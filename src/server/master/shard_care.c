@@ -509,7 +509,7 @@ static bool look_at_slot(const struct generation *generation, unsigned slot)
     return !is_waiting && watch->looks == 0;
 }
 
-/* Did any slot get a connection since the last look? */
+/* Did any slot get a connection since the last check? */
 static bool was_accepted(const struct generation *generation)
 {
     uint64_t before = accepted_before;
