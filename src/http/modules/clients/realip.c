@@ -1,4 +1,5 @@
-/* ngx_http_realip_module: the client that a trusted proxy in front of us speaks for. */
+/* ngx_http_realip_module: takes the client's address from a trusted proxy in front of this
+ * server. */
 #include "http/client/connection.h"
 #include "http/client/forwarded.h"
 #include "http/routing/hooks.h"
@@ -7,24 +8,24 @@
 #include "server/module.h"
 #include "shared/variables/proxy_vendor.h"
 
-/* Where its address stands. */
+/* Where the address is. */
 enum source {
-    SOURCE_FIELD,          /* the first field of a name */
-    SOURCE_FORWARDED,      /* all X-Forwarded-For together: the last one is nearest to us */
-    SOURCE_PROXY_PROTOCOL, /* the head of the connection */
+    SOURCE_FIELD,     /* the first field with the configured name */
+    SOURCE_FORWARDED, /* all X-Forwarded-For fields together; the last address is the nearest */
+    SOURCE_PROXY_PROTOCOL, /* the PROXY protocol header of the connection */
 };
 
 struct realip_settings {
-    struct forwarded forwarded; /* who is believed, and how far */
+    struct forwarded forwarded; /* trusted proxies, and `recursive` */
     struct str header;
-    enum source source; /* derived from header */
+    enum source source; /* derived from `header` */
 };
 
 static struct settings_key realip_key;
 
 TYPED_SETTINGS(realip_settings_at, struct realip_settings, realip_key, struct http_location)
 
-/* ---- finding the client ---- */
+/* ---- the client's address ---- */
 
 static void follow_field(const struct realip_settings *settings, const struct fields *fields,
                          struct addr *client)
@@ -48,8 +49,8 @@ static void follow_proxy(const struct realip_settings *settings,
     }
 }
 
-/* For the settings of the server, before anything else; then for those of the location, if nothing
- * came of it. */
+/* Runs with the settings of the server, first of all; then with those of the location, unless an
+ * address was found. */
 static enum handler_result find_client(struct request *request)
 {
     const struct realip_settings *settings = realip_settings_at(request->location);
@@ -112,7 +113,7 @@ static const struct directive realip_rows[] = {
 };
 #undef S
 
-/* ---- variables: the other end of the connection ---- */
+/* ---- variables: the peer of the connection ---- */
 
 static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
                             struct str *out)
@@ -120,7 +121,7 @@ static bool get_remote_addr(struct variable_env *env, const struct variable *var
     return variable_give(out, connection_address(variable_request(env)->connection));
 }
 
-/* A unix socket has no port: the value is there, and empty. */
+/* Unix sockets have no port: the value is empty, but found. */
 static bool get_remote_port(struct variable_env *env, const struct variable *variable,
                             struct str *out)
 {
@@ -170,8 +171,8 @@ const struct module ngx_http_realip_module = {
     .hooks = &realip_hooks,
 };
 
-/* ---- ngx_http_proxy_protocol_vendor_module: what clouds say of the private endpoint that a client
- * came through ---- */
+/* ---- ngx_http_proxy_protocol_vendor_module: private endpoints of clouds, from the PROXY protocol
+ * header ---- */
 
 static bool get_vendor(struct variable_env *env, const struct variable *variable, struct str *out)
 {

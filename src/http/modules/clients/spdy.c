@@ -1,5 +1,5 @@
-/* ngx_http_spdy_module: SPDY became HTTP/2, which is spoken in its place; its directives say what
- * holds instead. */
+/* ngx_http_spdy_module: SPDY was replaced by HTTP/2; its directives are ignored, with a warning
+ * that names the current ones. */
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
@@ -26,7 +26,7 @@ static const struct directive spdy_rows[] = {
     {0},
 };
 
-/* No connection speaks SPDY. */
+/* Always empty: no connection uses SPDY. */
 static bool get_nothing(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     (void) env;

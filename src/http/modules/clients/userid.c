@@ -1,4 +1,4 @@
-/* ngx_http_userid_filter_module: cookies that tell clients apart. */
+/* ngx_http_userid_filter_module: cookies that identify clients. */
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -27,40 +27,39 @@ enum userid_flag {
 #define EXPIRES_MAX INT64_MAX
 
 struct userid_settings {
-    unsigned mode;     /* enum userid_mode */
+    unsigned mode;     /* an enum userid_mode */
     struct str name;   /* of the cookie */
     struct str domain; /* "none": no attribute */
     struct str path;   /* of the cookie */
-    struct str p3p;    /* value of the field; "none": it is not sent */
+    struct str p3p;    /* value of the field; "none": not sent */
     int64_t expires_s; /* from now; EXPIRES_OFF, EXPIRES_MAX */
-    int64_t service;   /* first word of an id, where has_service */
-    bool has_service;  /* else it is the server's address, with v1 0 */
-    unsigned flags;    /* enum userid_flag */
-    char mark;         /* after the id in the cookie: the cookie is set again; 0 = none */
+    int64_t service;   /* first word of an id, with has_service */
+    bool has_service;  /* false: the server's address is used; 0 in v1 */
+    unsigned flags;    /* bits of enum userid_flag */
+    char mark;         /* appended to the id; a cookie without it is set again; 0 = none */
 };
 
 static struct settings_key userid_key;
 
 TYPED_SETTINGS(userid_settings_at, struct userid_settings, userid_key, struct http_location)
 
-/* An id is 16 bytes: service, time, worker and its start, number. In cookies they are base64. */
+/* An id has 16 bytes: service, time, worker and its start, number. Cookies have it in base64. */
 #define ID_SIZE 16
-#define ID_TEXT 22 /* its characters, without padding: there the mark stands */
+#define ID_TEXT 22 /* characters of an id, without padding; the mark follows */
 
-/* What a request has to do with ids, under the settings of one location. */
+/* The ids of a request, according to the settings of one location. */
 struct userid_state {
-    const struct userid_settings
-        *settings; /* that the rest holds for; NULL = nothing is known yet */
+    const struct userid_settings *settings; /* the state is valid for these; NULL = none yet */
     bool has_got;
     bool has_set;
-    bool is_marked; /* what was got has the mark that is wanted */
+    bool is_marked; /* the received id has the configured mark */
     unsigned char got[ID_SIZE];
     unsigned char set[ID_SIZE];
 };
 
-/* ---- making ids ---- */
+/* ---- new ids ---- */
 
-/* Of this worker: no other has the same process at the same moment. */
+/* Of this worker: unique, because no two processes have the same pid at the same time. */
 static uint32_t start_value;
 static uint32_t number_v1;
 static uint32_t number_v2;
@@ -76,7 +75,7 @@ static bool userid_worker_start(struct generation *generation)
     return true;
 }
 
-/* The last four bytes of the address that the client has reached. */
+/* The last four bytes of the local address of the connection. */
 static uint32_t server_address(struct request *request)
 {
     const struct addr *local = connection_local(request->connection);
@@ -97,7 +96,7 @@ static void put_word(unsigned char *at, uint32_t word, bool is_big_endian)
     }
 }
 
-/* Those of v1 have the lowest byte of each word first. */
+/* In v1 each word has its lowest byte first. */
 static void make_id(struct request *request, const struct userid_settings *settings,
                     unsigned char id[ID_SIZE])
 {
@@ -117,9 +116,9 @@ static void make_id(struct request *request, const struct userid_settings *setti
     }
 }
 
-/* ---- what the client has ---- */
+/* ---- the received id ---- */
 
-/* The field that a value is part of, for the log. */
+/* The Cookie field that contains this value, for the log. */
 static struct str field_of(const struct request *request, struct str value)
 {
     fields_each(field, &request->headers) {
@@ -155,7 +154,7 @@ static void read_cookie(struct request *request, struct userid_state *state)
                         value.data[ID_TEXT + 1] == '=');
 }
 
-/* "name=" and each word in hex, the first byte lowest. */
+/* Makes "name=" and each word in hex, with the first byte lowest. */
 static struct str id_text(struct request *request, struct str name, const unsigned char *id)
 {
     uint32_t words[4];
@@ -167,7 +166,7 @@ static struct str id_text(struct request *request, struct str name, const unsign
                         words[2], words[3]);
 }
 
-/* $uid_reset: empty and "0" leave what the client has, "log" is logged, too. */
+/* $uid_reset: nothing happens if it is empty or "0"; "log" is logged as well. */
 static bool is_reset(struct request *request, const struct userid_state *state)
 {
     struct str reset;
@@ -183,9 +182,9 @@ static bool is_reset(struct request *request, const struct userid_state *state)
     return true;
 }
 
-/* ---- what it gets ---- */
+/* ---- the id to set ---- */
 
-/* The state of a request where its location is now; NULL where ids are off. */
+/* The state of a request in its current location; NULL if ids are off. */
 static struct userid_state *userid_state_of(struct request *request)
 {
     const struct userid_settings *settings = userid_settings_at(request->location);
@@ -202,7 +201,7 @@ static struct userid_state *userid_state_of(struct request *request)
     return state;
 }
 
-/* Decides which id is set, once. False: none. */
+/* Decides, once, which id to set. False: none. */
 static bool choose_id(struct request *request, struct userid_state *state)
 {
     if (state->has_set || state->settings->mode < USERID_V1) {
@@ -310,7 +309,7 @@ static bool get_set(struct variable_env *env, const struct variable *variable, s
            variable_give(out, id_text(request, state->settings->name, state->set));
 }
 
-/* It has a value only where `set` gives it one. */
+/* It has a value only if `set` assigned one. */
 static bool get_reset(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     return variable_give(out, STR(""));
@@ -334,11 +333,11 @@ static const struct variable userid_variables[] = {
 
 /* ---- directives ---- */
 
-/* $uid_reset has room for a value that only Lua gives. */
+/* Reserves $uid_reset, since Lua may be the only one to assign it. */
 static bool userid_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {
-    return scope->parent == NULL || /* the default */
+    return scope->parent == NULL || /* the default value */
            variable_use(scope->conf, node, conf_variables(scope->conf), STR("uid_reset")) != NULL;
 }
 
@@ -407,7 +406,7 @@ static const struct directive_word flag_words[] = {
     {NULL, 0},
 };
 
-/* A cookie has one samesite: the one that is written first. */
+/* A cookie can have only one samesite attribute: the first one wins. */
 static bool flags_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
 {

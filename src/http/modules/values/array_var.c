@@ -1,4 +1,4 @@
-/* ngx_http_array_var_module: variables that stand for lists of values, between the lines of the
+/* ngx_http_array_var_module: variables with lists of values, computed among the directives of the
  * rewrite module. */
 #include "base/parse.h"
 #include "http/request/request.h"
@@ -6,19 +6,17 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/*
- * A list is kept with its request. Its variable holds a text that names it, "array:N": code that
- * shows or copies it sees nothing else, and a text of a client's can name no more than the lists of
- * its own request.
- */
+/* A list belongs to its request. Its variable contains a reference, "array:N": code that shows or
+ * copies the variable sees only this, and a value that a client sends can refer only to lists of
+ * its own request. */
 struct array {
     struct vec items; /* struct str */
 };
 
-/* Of a request, in its arena. */
+/* State of a request, in its arena. */
 struct array_state {
     struct vec arrays; /* struct array */
-    struct str it;     /* the item that array_map is at */
+    struct str it;     /* the current item of array_map */
 };
 
 static const char array_key; /* its address is the key of the state */
@@ -30,7 +28,7 @@ static struct array_state *array_var_state_of(struct request *request)
     return request_data(request->main, &array_key, sizeof(struct array_state));
 }
 
-/* The items that a value stands for, or NULL. */
+/* The items of the list that a value refers to, or NULL. */
 static const struct vec *items_of(struct request *request, struct str value)
 {
     const struct vec *arrays = &array_var_state_of(request)->arrays;
@@ -52,20 +50,20 @@ static struct str array_var_keep(struct request *request, const struct vec *item
     return arena_printf(arena, NAME_PREFIX "%zu", arrays->count - 1);
 }
 
-/* ---- running ---- */
+/* ---- per request ---- */
 
 enum array_kind { ARRAY_SPLIT, ARRAY_JOIN, ARRAY_MAP, ARRAY_MAP_OP };
 
-/* A line. */
+/* One directive. */
 struct array_step {
     struct rewrite_step step;
     enum array_kind kind;
-    const char *name;      /* of the directive */
-    struct template *text; /* SPLIT, JOIN: the separator; MAP: what each item becomes */
+    const char *name;      /* name of the directive */
+    struct template *text; /* SPLIT, JOIN: the separator; MAP: the new value of each item */
     const struct value_function *function; /* MAP_OP */
-    struct template *subject; /* the text that is split; else the variable of the list */
+    struct template *subject; /* SPLIT: the string to split; else the variable with the list */
     struct variable *target;
-    uint64_t limit; /* SPLIT: items at most; 0 = none */
+    uint64_t limit; /* SPLIT: maximum number of items; 0 = unlimited */
 };
 
 static struct str split(struct request *request, const struct array_step *array)
@@ -106,7 +104,7 @@ static struct str join(struct request *request, const struct vec *items, struct 
     return str_from(room, at);
 }
 
-/* Each item is replaced. False: a function has failed. */
+/* Replaces each item. False: a function failed. */
 static bool map(struct request *request, const struct array_step *array, const struct vec *items,
                 struct str *value)
 {
@@ -146,7 +144,7 @@ static enum handler_result run_array(struct request *request, const struct rewri
     if (array->kind == ARRAY_JOIN) {
         value = join(request, items, template_text(array->text, &request->env));
     } else {
-        struct vec copy = *items; /* results are put where lists are kept, which may move there */
+        struct vec copy = *items; /* evaluating may add lists, which moves the array of lists */
         if (!map(request, array, &copy, &value)) {
             return request_fail(request, 500);
         }
@@ -170,7 +168,7 @@ static const struct variable array_variables[] = {
 
 /* ---- while the configuration is read ---- */
 
-/* What the words in front of the list say. */
+/* Reads the arguments before the list. */
 static bool read_what(struct conf_scope *scope, struct conf_node *node, struct array_step *array)
 {
     struct str op = node->args[1];
@@ -193,8 +191,8 @@ static bool read_what(struct conf_scope *scope, struct conf_node *node, struct a
     return true;
 }
 
-/* The words after the list: a limit, and "to=$variable". The list itself is changed where that is
- * not said. */
+/* Reads the arguments after the list: a limit, and "to=$variable", without which the list itself is
+ * changed. */
 static bool read_rest(struct conf_scope *scope, struct conf_node *node, struct array_step *array)
 {
     struct conf *conf = scope->conf;

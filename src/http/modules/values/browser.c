@@ -1,4 +1,4 @@
-/* ngx_http_browser_module: is a client's browser modern or ancient, as its User-Agent says? */
+/* ngx_http_browser_module: classifies browsers as modern or ancient by User-Agent. */
 #include "base/parse.h"
 #include "http/message/agent.h"
 #include "http/request/request.h"
@@ -6,15 +6,15 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* The browsers whose versions are known, in the order in which a User-Agent is searched for them:
- * some tell the names of others, too. */
+/* The known browsers, in the order in which a User-Agent is searched for them, since some also
+ * contain the names of others. */
 enum browser { OPERA, MSIE, GECKO, SAFARI, KONQUEROR, BROWSER_COUNT };
 
 struct browser_kind {
-    struct str name;  /* of modern_browser */
-    struct str token; /* in front of the version */
-    unsigned blanks;  /* bytes of any kind between token and version */
-    size_t from;      /* the token stands there or later */
+    struct str name;  /* in modern_browser */
+    struct str token; /* text before the version */
+    unsigned blanks;  /* bytes of any value between token and version */
+    size_t from;      /* the token is at this offset or later */
 };
 
 static const struct browser_kind kinds[BROWSER_COUNT] = {
@@ -32,20 +32,19 @@ struct version {
     uint32_t parts[VERSION_PARTS]; /* "1.2": 1, 2, 0, 0 */
 };
 
-/* From this version on it is modern. */
+/* This and later versions are modern. */
 struct modern_browser {
     enum browser browser;
     struct version version;
 };
 
-/* What a level says of modern browsers, or of ancient ones, takes the place of what the levels
- * around it say. */
+/* The list of modern browsers at a level, and that of ancient ones, replaces the inherited one. */
 struct browser_settings {
-    struct vec modern; /* struct modern_browser, in the order in which they are searched for */
-    bool is_unlisted_modern;  /* a browser that is not listed is modern */
-    struct vec ancient;       /* struct str: words of ancient ones */
-    bool is_netscape_ancient; /* Netscape 1 to 4 are */
-    struct str modern_value;  /* of $modern_browser */
+    struct vec modern;        /* struct modern_browser, in the order of the search */
+    bool is_unlisted_modern;  /* browsers that are not listed are modern */
+    struct vec ancient;       /* struct str: substrings of ancient browsers */
+    bool is_netscape_ancient; /* Netscape 1 to 4 are ancient */
+    struct str modern_value;  /* value of $modern_browser */
     struct str ancient_value;
 };
 
@@ -53,8 +52,8 @@ static struct settings_key browser_key;
 
 /* ---- versions ---- */
 
-/* Digits and dots at the beginning of the text; gives what follows them. Parts that are too large
- * for their place are as large as that, more than four are passed over. */
+/* Parses digits and dots at the beginning of the text; returns what follows. Numbers that are too
+ * large become the maximum, more than four are ignored. */
 static struct str read_version(struct str text, struct version *out)
 {
     unsigned part = 0;
@@ -82,9 +81,9 @@ static bool is_older(const struct version *version, const struct version *other)
     return false;
 }
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
-/* Does the User-Agent tell of this browser? Its version is what follows the first token. */
+/* Is it this browser? Its version follows the first token. */
 static bool find_browser(struct str agent, enum browser browser, struct version *version)
 {
     const struct browser_kind *kind = &kinds[browser];
@@ -105,7 +104,8 @@ static bool find_browser(struct str agent, enum browser browser, struct version 
     return true;
 }
 
-/* "Mozilla/4.8 [en] (Windows NT 5.0; U)": as long as one at least, and nothing newer than 4. */
+/* "Mozilla/4.8 [en] (Windows NT 5.0; U)": at least as long as such a string, and not newer than
+ * 4. */
 static bool is_netscape(struct str agent)
 {
     struct str rest = agent;
@@ -136,8 +136,8 @@ static bool is_modern(const struct request *request, const struct browser_settin
     if (field == NULL) {
         return settings->is_unlisted_modern;
     }
-    /* Opera says that it is another browser. Where it is not listed, none of the others is meant.
-     */
+    /* Opera also contains the names of other browsers. If Opera is not listed, none of these
+     * matches. */
     if (first != NULL && first->browser != OPERA && find_browser(field->value, OPERA, &version)) {
         return false;
     }
@@ -190,13 +190,14 @@ static const struct variable browser_variables[] = {
 
 /* ---- directives ---- */
 
-/* Safari and Konqueror do not tell each other's name: they are searched for as they are written. */
+/* Safari and Konqueror do not contain each other's name, so they are searched for in the configured
+ * order. */
 static unsigned rank_of(enum browser browser)
 {
     return browser == KONQUEROR ? SAFARI : browser;
 }
 
-/* Behind those that are searched for before it, or as early. */
+/* Inserts after those that are searched for earlier or equally early. */
 static void add_modern(struct vec *modern, struct arena *arena, struct modern_browser added)
 {
     vec_add(modern, arena, struct modern_browser);
@@ -258,7 +259,7 @@ static bool ancient_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* The last of several holds. */
+/* The last of several directives is effective. */
 static bool value_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
 {

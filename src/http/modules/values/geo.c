@@ -1,4 +1,4 @@
-/* ngx_http_geo_module, ngx_http_geoip2_module: variables whose values are found by an address. */
+/* ngx_http_geo_module, ngx_http_geoip2_module: variables whose values depend on an address. */
 #include "http/variables/variables.h"
 #include "server/module.h"
 #include "shared/geo/geo.h"
@@ -29,7 +29,7 @@ const struct module ngx_http_geo_module = {
     .table = {.rows = geo_rows, .contexts = IN_HTTP},
 };
 
-/* ---- geoip2: variables by databases of MaxMind's format ---- */
+/* ---- geoip2: variables from MaxMind databases ---- */
 
 static bool geoip2_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)

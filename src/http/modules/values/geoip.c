@@ -1,5 +1,4 @@
-/* ngx_http_geoip_module: variables by the client's address, of GeoIP databases of the legacy
- * format. */
+/* ngx_http_geoip_module: variables from legacy GeoIP databases, by the client's address. */
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"

@@ -1,4 +1,5 @@
-/* ngx_http_keyval_module: variables whose values requests change while the service runs. */
+/* ngx_http_keyval_module: variables whose values can be changed by requests while the service
+ * runs. */
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -33,13 +34,13 @@ static enum handler_result fetch_values(struct request *request)
     return request->is_cancelled ? HANDLER_CLOSED : HANDLER_NEXT;
 }
 
-/* By a key that is made of the response of a backend, for example. */
+/* The key may depend on the response of a backend, for example. */
 static void filter_values(struct request *request)
 {
     keyval_redis_fetch(variables_of(request), &request->env);
 }
 
-/* Where a request of this location is to wait: the hook below is active. */
+/* Must requests of this location wait for values? Then the hook below is active. */
 static bool location_waits(const struct http_location *location)
 {
     const struct handler_list *handlers = &location->preaccess;
@@ -66,14 +67,15 @@ static void fetch_again(struct request *request)
 
 static const struct fetched_values fetched_values = {are_due, fetch_again};
 
-/* ---- where a location may ask for them ---- */
+/* ---- locations that may use such values ---- */
 
-/* Of a reading. */
+/* State of one configuration. */
 struct uses {
     bool are_known;
-    struct vec names; /* struct str: variables whose values come from Redis, or are made of those */
-    struct vec scopes; /* const struct conf_node *: http, server and location blocks that have
-                          something with such a name */
+    struct vec
+        names; /* struct str: variables whose values come from Redis, or depend on such variables */
+    struct vec scopes; /* const struct conf_node *: http, server and location blocks that use such a
+                          name */
 };
 
 static bool has_variable(struct str text, struct str name)
@@ -92,7 +94,7 @@ static bool has_variable(struct str text, struct str name)
     return false;
 }
 
-/* Scripts and pages name variables in their own way. */
+/* Scripts and pages may use variables without naming them in the configuration. */
 static bool names_any(const struct conf_node *node)
 {
     return node->is_code || str_find(node->args[0], STR("_by_lua")) != NULL ||
@@ -114,8 +116,8 @@ static bool node_uses(const struct conf_node *node, const struct vec *names)
     return false;
 }
 
-/* The line, or the block around it, that makes a variable of others: "map TEXT $NAME". NULL: it
- * uses them itself. */
+/* The directive, or the block around it, that defines a variable by others: "map TEXT $NAME". NULL:
+ * the directive uses them itself. */
 static const struct conf_node *node_makes(const struct conf_node *node)
 {
     static const char *const makers[] = {"map", "num_map", "split_clients", "keyval", "geo"};
@@ -146,8 +148,8 @@ static bool is_scope(const struct conf_node *node)
            str_is(node->args[0], "location");
 }
 
-/* Goes through a block. True: another name was found, so that all has to be looked through again.
- */
+/* Searches a block. True: another name was found, so the whole configuration must be searched
+ * again. */
 static bool find_uses(struct conf *conf, struct uses *uses, const struct conf_node *block,
                       const struct conf_node *scope)
 {
@@ -190,7 +192,7 @@ static const struct uses *uses_of(struct conf *conf, const struct conf_node *nod
     return uses;
 }
 
-/* May a request with these settings ask for a value: is one named in the location, or in a block
+/* May a request with these settings need a value: is a variable used in the location, or in a block
  * around it? */
 static bool uses_values(const struct http_location *location)
 {

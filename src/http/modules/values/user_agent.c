@@ -1,5 +1,5 @@
-/* ngx_http_user_agent_module, of Tengine: variables that follow from the words of User-Agent and
- * the versions after them. */
+/* ngx_http_user_agent_module (Tengine's): variables that depend on words of User-Agent and the
+ * versions after them. */
 #include <stdlib.h>
 
 #include "http/message/fields.h"
@@ -9,11 +9,10 @@
 
 enum { VERSION_PARTS = 4, VERSION_PART_MAX = UINT16_MAX };
 
-/* "12.0.742.112": a part of 16 bits after the other, the first one highest; what is missing is 0.
- */
+/* "12.0.742.112" as 16 bits per number, the first one highest; missing ones are 0. */
 typedef uint64_t agent_version;
 
-/* Versions of a word, both ends in, and the value that they have. */
+/* A range of versions, both ends included, and its value. */
 struct version_range {
     agent_version first, last;
     struct str value;
@@ -21,19 +20,19 @@ struct version_range {
 
 struct agent_word {
     struct str text;
-    bool is_greedy;    /* any other word counts more */
+    bool is_greedy;    /* any other word takes precedence */
     struct vec ranges; /* struct version_range: in order */
 };
 
 /* A `user_agent` block. */
 struct agent_table {
     struct vec words; /* struct agent_word: longer ones first */
-    bool begins[256]; /* is there a word with this first byte? */
+    bool begins[256]; /* does a word begin with this byte? */
     bool has_fallback;
     struct str fallback; /* `default` */
 };
 
-/* Takes digits and dots off *text. Parts above 65535 count as that. False: there are more than
+/* Takes digits and dots from *text. Numbers above 65535 become 65535. False: there are more than
  * four, or an empty one. */
 static bool take_version(struct str *text, agent_version *version)
 {
@@ -60,9 +59,9 @@ static bool take_version(struct str *text, agent_version *version)
     }
 }
 
-/* ---- for a request ---- */
+/* ---- per request ---- */
 
-/* The longest word that the text begins with, or NULL. */
+/* The longest word at the beginning of the text, or NULL. */
 static const struct agent_word *word_at(const struct agent_table *table, struct str text)
 {
     if (!table->begins[(unsigned char) text.data[0]]) {
@@ -76,7 +75,7 @@ static const struct agent_word *word_at(const struct agent_table *table, struct 
     return NULL;
 }
 
-/* The version after a word, after a slash or a blank; 0 when there is none. */
+/* The version after a word, separated by a slash or a space; 0 if there is none. */
 static agent_version version_behind(struct str *text)
 {
     agent_version version;
@@ -89,7 +88,7 @@ static agent_version version_behind(struct str *text)
     if (rest.len == 0 || !ascii_is_digit((unsigned char) rest.data[0])) {
         return 0;
     }
-    take_version(&rest, &version); /* what follows four parts, or a last dot, does not count */
+    take_version(&rest, &version); /* what follows four numbers, or a trailing dot, is ignored */
     *text = rest;
     return version;
 }
@@ -104,10 +103,8 @@ static const struct version_range *range_of(const struct agent_word *word, agent
     return NULL;
 }
 
-/*
- * Tengine reads from the end: the last word whose version fits says the value, but a greedy one
- * only where no other does. Of those the last one counts, too.
- */
+/* Tengine searches from the end: the last word with a matching version determines the value, but a
+ * greedy one only if no other matches. Of several greedy ones the last one is used. */
 static struct str agent_value(const struct agent_table *table, struct str agent)
 {
     struct str value = table->fallback;
@@ -155,7 +152,7 @@ static struct agent_word *word_named(struct conf *conf, struct agent_table *tabl
     return word;
 }
 
-/* "6.0" or "6.0=", "5.0+", "12.00-" or "17.0~17.9999". */
+/* Parses "6.0" or "6.0=", "5.0+", "12.00-" or "17.0~17.9999". */
 static bool read_range(struct str text, struct version_range *range)
 {
     if (!take_version(&text, &range->first)) {

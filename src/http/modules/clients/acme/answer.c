@@ -1,4 +1,4 @@
-/* What a CA sends: an answer of HTTP/1.1 (RFC 9112), and the values of its fields. */
+/* Parses responses of a CA: HTTP/1.1 (RFC 9112), and values of fields. */
 #include <time.h>
 
 #include "base/buf.h"
@@ -9,7 +9,8 @@
 #include "http/modules/clients/acme/acme.h"
 
 #define HEAD_MAX 32768
-#define NONCE_MAX 512 /* a longer one is ignored, as one that is no base64url (RFC 8555, 6.5.1) */
+/* A longer nonce is ignored, like one that is not base64url (RFC 8555, 6.5.1). */
+#define NONCE_MAX 512
 
 /* ---- fields ---- */
 
@@ -51,7 +52,7 @@ static bool take_byte(struct str *text, const char *bytes)
     return true;
 }
 
-/* "Z", "+01:00": seconds that are to be taken off. */
+/* Parses "Z" or "+01:00" to seconds that are to be subtracted. */
 static bool take_zone(struct str *text, int64_t *out)
 {
     int hours, minutes;
@@ -159,7 +160,7 @@ static bool take_fields(const struct fields *fields, struct acme_answer *out, in
     return *length <= ACME_ANSWER_MAX;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static enum acme_read read_chunks(struct arena *arena, struct str input, struct str *body)
 {
@@ -245,7 +246,7 @@ static enum acme_read read_one(struct arena *arena, struct str *input, bool is_e
 enum acme_read acme_answer_read(struct arena *arena, struct str input, bool is_end, bool is_head,
                                 struct acme_answer *out)
 {
-    /* Some interim answers (RFC 9110, 15.2) may come before. */
+    /* Interim responses (RFC 9110, 15.2) may precede the final one. */
     for (unsigned i = 0; i < 4; i++) {
         *out = (struct acme_answer){.body = STR("")};
         enum acme_read result = read_one(arena, &input, is_end, is_head, out);

@@ -1,5 +1,5 @@
-/* What needs the master's rights: files of the folder, its lock, the program that adds TXT records.
- */
+/* Operations that need the master's rights: on files of the directory, its lock, the program that
+ * adds TXT records. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +10,9 @@
 #include "base/fs.h"
 #include "http/modules/clients/acme/acme.h"
 
-#define DIGEST_SIZE 43 /* SHA-256 as base64url */
+#define DIGEST_SIZE 43 /* SHA-256 in base64url */
 
-/* ---- what is allowed ---- */
+/* ---- checks ---- */
 
 static bool is_file(const struct acme_issuer *issuer, struct str name)
 {
@@ -30,7 +30,7 @@ static bool is_file(const struct acme_issuer *issuer, struct str name)
     return false;
 }
 
-/* "_acme-challenge.NAME" of a name that a certificate is for. */
+/* Is it "_acme-challenge.NAME" with a name of a certificate? */
 static bool is_record(const struct acme_issuer *issuer, struct str record)
 {
     static const struct str prefix = STR_INIT("_acme-challenge.");
@@ -81,7 +81,7 @@ bool acme_duty_is_allowed(const struct acme_issuer *issuer, const struct acme_du
 
 /* ---- files ---- */
 
-/* That of the account's key may be a full name already. */
+/* The name of the account's key may be a full path. */
 static const char *path_of(const struct acme_issuer *issuer, struct arena *arena, struct str name,
                            const char *suffix)
 {
@@ -113,7 +113,7 @@ static bool write_whole(const char *path, struct str text)
     return is_good;
 }
 
-/* So that a rename is on the disk, too. */
+/* Makes a rename durable. */
 static void sync_folder(const struct acme_issuer *issuer)
 {
     int fd = open(issuer->state_path.data, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
@@ -124,7 +124,7 @@ static void sync_folder(const struct acme_issuer *issuer)
     }
 }
 
-/* In one step: beside it, then renamed. */
+/* Replaces the file atomically: writes a temporary file next to it, and renames it. */
 static int replace_file(const struct acme_issuer *issuer, struct arena *arena, struct str name,
                         struct str text)
 {
@@ -140,8 +140,8 @@ static int replace_file(const struct acme_issuer *issuer, struct arena *arena, s
     return 0;
 }
 
-/* Nothing that could have it wait: who asks is the master, at a reload, or the process that orders.
- */
+/* Reading any other kind of file could block; the caller is the master, at a reload, or the process
+ * that orders. */
 static bool is_regular(const char *path)
 {
     struct stat status;
@@ -160,9 +160,9 @@ static int read_file(const struct acme_issuer *issuer, struct acme_duty *duty, s
     return fs_read_all(arena, path, ACME_PEM_MAX, &duty->text) ? 0 : errno;
 }
 
-/* ---- the lock: gone with the process that has it ---- */
+/* ---- the lock: released by the kernel when its process ends ---- */
 
-/* EAGAIN: another one has it. */
+/* EAGAIN: another process has it. */
 static int take_lock(struct acme_issuer *issuer, struct arena *arena)
 {
     const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

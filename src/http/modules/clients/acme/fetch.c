@@ -1,4 +1,4 @@
-/* One request of HTTP/1.1 to a CA, or to a hook, over a connection of its own. */
+/* One HTTP/1.1 request to a CA, or to a hook, on a separate connection. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 #include "server/generation.h"
 
 #define INPUT_MAX (ACME_ANSWER_MAX + 65536)
-#define ADDRESSES_MAX 4 /* that are tried */
-#define THREADS 2       /* for names of the system */
+#define ADDRESSES_MAX 4 /* most addresses to connect to */
+#define THREADS 2       /* for names resolved by the system */
 
-/* A request under way. */
+/* A request in progress. */
 struct fetching {
     const struct acme_issuer *issuer;
     struct acme_call *call;
@@ -38,7 +38,7 @@ static bool fail(struct fetching *fetching, const char *why, int error)
 
 /* ---- addresses ---- */
 
-/* A question to the system's resolver, which waits: on a thread. On the heap. */
+/* A lookup by the system's resolver, which blocks, on a thread. On the heap. */
 struct system_lookup {
     char *host;
     struct addr found[ADDRESSES_MAX];
@@ -188,7 +188,7 @@ static bool secure(struct fetching *fetching)
            fail(fetching, "no TLS connection to the host", error);
 }
 
-/* ---- request and answer ---- */
+/* ---- request and response ---- */
 
 static bool send_request(struct fetching *fetching)
 {
@@ -213,7 +213,7 @@ static bool send_request(struct fetching *fetching)
            fail(fetching, "the host takes no request", fetching->conn->error);
 }
 
-/* Slices of the input, or of the memory of one parsing, are kept. */
+/* Copies the slices, which point into the input or into memory of the parser. */
 static void keep_answer(struct arena *arena, struct acme_answer *answer)
 {
     struct str *texts[] = {&answer->location, &answer->nonce, &answer->retry_after,
@@ -227,7 +227,7 @@ static void keep_answer(struct arena *arena, struct acme_answer *answer)
     }
 }
 
-/* Is the answer whole? *wanted: bytes of input without which it need not be asked again. */
+/* Is the response complete? *wanted: input bytes before which this need not be called again. */
 static enum acme_read look_at_input(struct fetching *fetching, bool is_end, size_t *wanted)
 {
     struct str input = conn_input(fetching->conn);

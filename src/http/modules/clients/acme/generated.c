@@ -1,14 +1,14 @@
-/* `ssl_certificate auto`: the lines that it stands for. */
+/* `ssl_certificate auto`: generates the directives for it. */
 #include "http/modules/clients/acme/acme.h"
 
-/* A new line before the others of the block. */
+/* Inserts a directive at the beginning of the block. */
 static void add_line(struct conf *conf, struct conf_node *block, const struct conf_node *like,
                      const struct str *words, unsigned count)
 {
     struct conf_node *line = arena_new(conf->arena, struct conf_node);
     bool *quoted = arena_array(conf->arena, count, sizeof(*quoted));
 
-    *line = *like; /* place and order */
+    *line = *like; /* with its file, line and order */
     line->args = arena_array(conf->arena, count, sizeof(*line->args));
     memcpy(line->args, words, count * sizeof(*words));
     line->quoted = quoted;
@@ -44,7 +44,7 @@ static bool has_word(const struct conf_node *line, const char *word)
     return false;
 }
 
-/* Does the server speak TLS somewhere? */
+/* Does any address of the server have TLS? */
 static bool is_secure(const struct conf_node *server)
 {
     for (const struct conf_node *line = server->children; line != NULL; line = line->next) {
@@ -56,7 +56,7 @@ static bool is_secure(const struct conf_node *server)
     return false;
 }
 
-/* `ssl_certificate auto` becomes the variables, and certificates that were read are kept. */
+/* Replaces `ssl_certificate auto` by the variables, with a cache for parsed certificates. */
 static void replace(struct conf *conf, struct conf_node *block, struct conf_node *line)
 {
     const struct str key[] = {STR("ssl_certificate_key"), STR("$acme_certificate_key")};
@@ -69,7 +69,7 @@ static void replace(struct conf *conf, struct conf_node *block, struct conf_node
     }
 }
 
-/* Each other certificate has its key; this one brings its own. */
+/* Every other certificate requires a key directive; this one has its own key. */
 static bool has_no_key(struct conf *conf, const struct conf_node *block)
 {
     const struct conf_node *key = line_of(block, "ssl_certificate_key");
@@ -95,7 +95,7 @@ static void name_issuer(struct conf *conf, struct conf_node *server, const struc
     }
 }
 
-/* The only one; empty after conf_error. */
+/* The single issuer of the configuration; empty after conf_error. */
 static struct str only_issuer(struct conf *conf, const struct conf_node *http,
                               const struct conf_node *line)
 {
@@ -151,7 +151,7 @@ static bool generate(struct conf *conf, struct conf_node *http)
     return is_good;
 }
 
-/* A server of stream or mail with these words would look for a file of that name. */
+/* In stream or mail, `auto` would be the name of a file. */
 static bool refuse_elsewhere(struct conf *conf, const struct conf_node *block)
 {
     const struct conf_node *line = line_of(block, "ssl_certificate");

@@ -15,22 +15,22 @@
 #include "http/modules/clients/acme/acme.h"
 #include "server/generation.h"
 
-#define HOOK_MS 120000 /* a program may take so long */
-#define REMOVE_MS 1000 /* so long may one that removes a record while the server stops */
+#define HOOK_MS 120000 /* time limit of a program */
+#define REMOVE_MS 1000 /* time limit of one that removes a record while the server stops */
 #define KILL_MS 500    /* between SIGTERM and SIGKILL */
-#define LOOK_MS 20     /* between two looks whether it has ended */
+#define LOOK_MS 20     /* interval between checks for its end */
 #define THREADS 2
 
-/* A program under way. Times are of now_ms(). */
+/* A running program. Times are those of now_ms(). */
 struct hook_program {
     char *words[5]; /* program, action, name, value */
     pid_t pid;
     uint64_t ends_by_ms;
-    uint64_t term_at_ms, kill_at_ms; /* 0: it is not to get it */
+    uint64_t term_at_ms, kill_at_ms; /* 0: not pending */
     bool is_stopping;                /* the server stops */
 };
 
-/* A duty that a thread runs: on the heap, as its texts. */
+/* A duty for a thread; on the heap, like its strings. */
 struct hook_call {
     struct acme_issuer *issuer;
     struct acme_duty duty;
@@ -70,16 +70,16 @@ static int start(struct hook_program *program)
     return error;
 }
 
-/* ---- until it ends ---- */
+/* ---- until the program ends ---- */
 
-/* Not of the loop: a thread runs this, or a monitor, which has no loop. */
+/* A clock that needs no loop: this runs on a thread, or in a monitor. */
 static uint64_t now_ms(void)
 {
     return clock_read_ns() / 1000000;
 }
 
-/* Waits a little; shorter where the process that asks says something, which is ACME_STOP, or ends.
- */
+/* Waits for LOOK_MS, or until the process that orders sends something, which is ACME_STOP, or
+ * ends. */
 static bool is_to_stop(struct acme_issuer *issuer)
 {
     struct pollfd asker = {.fd = issuer->asker, .events = POLLIN | POLLRDHUP};
@@ -91,7 +91,7 @@ static bool is_to_stop(struct acme_issuer *issuer)
     return poll(&asker, 1, LOOK_MS) > 0;
 }
 
-/* What is due: its end, with that of all that it has started. */
+/* Sends the signals that are due to the program and its process group. */
 static void press(struct hook_program *program, struct acme_duty *duty)
 {
     uint64_t now = now_ms();
@@ -110,7 +110,7 @@ static void press(struct hook_program *program, struct acme_duty *duty)
     }
 }
 
-/* Its group keeps it from a process that waits for any child (server/master/single.c). */
+/* Its process group keeps it from a process that waits for any child (server/master/single.c). */
 static int await(struct acme_issuer *issuer, struct acme_duty *duty, struct hook_program *program)
 {
     pid_t ended;
@@ -126,7 +126,7 @@ static int await(struct acme_issuer *issuer, struct acme_duty *duty, struct hook
         }
         press(program, duty);
     }
-    return ended == -1 ? errno : 0; /* how it ended is not known */
+    return ended == -1 ? errno : 0; /* its status is unknown */
 }
 
 int acme_hook_program(struct acme_issuer *issuer, struct acme_duty *duty)
@@ -157,7 +157,7 @@ static bool tell_program(const struct hook_call *call, const struct log *log)
         log_error(log, 0, "dns_hook \"%.*s %.*s %.*s\" did not end within %d seconds",
                   STR_ARG(path), STR_ARG(action), STR_ARG(name), HOOK_MS / 1000);
     } else if (WIFEXITED(duty->status) && WEXITSTATUS(duty->status) == 0) {
-        return true; /* before SIGTERM came, maybe */
+        return true; /* possibly before SIGTERM */
     } else if (duty->end == ACME_HOOK_STOPPED) {
         log_warn(log, 0, "dns_hook \"%.*s %.*s %.*s\" was ended, since the server stops",
                  STR_ARG(path), STR_ARG(action), STR_ARG(name));
@@ -190,7 +190,7 @@ static bool ask_program(struct acme_issuer *issuer, const char *action,
         .kind = ACME_RUN_HOOK,
         .texts = {str_of(action), str_of(copy(record->name)), str_of(copy(record->value))},
     };
-    /* Where the fiber is cancelled a record would stay: the program is run to its end. */
+    /* If the fiber is cancelled, a record would remain: the program is completed. */
     fiber_shield_begin();
     bool is_good = thread_pool_call(worker_own_thread_pool(STR("acme"), THREADS, 16), run_call,
                                     call) == THREAD_CALL_DONE &&
@@ -202,7 +202,7 @@ static bool ask_program(struct acme_issuer *issuer, const char *action,
     return is_good;
 }
 
-/* Names and values have nothing that JSON escapes. */
+/* Names and values contain nothing that JSON must escape. */
 static bool ask_server(const struct acme_issuer *issuer, struct arena *arena, const char *action,
                        const struct acme_record *record, const struct log *log)
 {

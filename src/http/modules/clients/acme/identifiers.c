@@ -1,4 +1,4 @@
-/* What a certificate is for: names and addresses of the configuration, and the key. */
+/* Identifiers of certificates: names and addresses of the configuration; keys. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 
@@ -33,10 +33,10 @@ bool acme_key_type_parse(struct str text, struct acme_key_type *out)
 
 /* ---- names ---- */
 
-/* Letters, digits and hyphens between dots (RFC 5890), perhaps "*." before. */
+/* Letters, digits and hyphens between dots (RFC 5890), optionally after "*.". */
 static bool is_dns_name(struct str name)
 {
-    size_t length = 0; /* of a label */
+    size_t length = 0; /* of the current label */
 
     if (str_starts(name, STR("*."))) {
         name = str_skip(name, 2);
@@ -83,7 +83,7 @@ static struct str lower_case(struct arena *arena, struct str text)
     return (struct str){made, text.len};
 }
 
-/* The text of an address as RFC 5952 has it, which is what a CA sends back. */
+/* An address in the format of RFC 5952, which CAs use in responses. */
 static struct str address_text(struct arena *arena, const struct addr *addr)
 {
     char text[INET6_ADDRSTRLEN];
@@ -127,7 +127,7 @@ static bool add_server_name(struct conf *conf, const struct conf_node *node, str
                           STR_ARG(name->written));
     }
     if (name->name.len == 0 || str_is(name->name, "_")) {
-        return true; /* the usual names of a server for all others */
+        return true; /* the usual names of a default server */
     }
     if (name->kind != NAME_HEAD && !acme_identifier_add(conf, node, list, name->name)) {
         return false;
@@ -159,8 +159,8 @@ static int compare(const void *a, const void *b)
     return str_compare(left->value, right->value);
 }
 
-/* Of its file: the first name, which is the readable part, and a digest of all that it is, with the
- * directory of its CA. */
+/* The name of its file: the first identifier, for readability, and a digest of all its properties,
+ * with the directory URL of its CA. */
 struct str acme_certificate_name(struct arena *arena, const struct acme_certificate *certificate)
 {
     unsigned char digest[32];

@@ -10,7 +10,7 @@
 
 static struct settings_key acme_issuer_key;
 
-/* What JSON and headers have as it is. */
+/* Does it need no escapes in JSON and header fields? */
 static bool is_plain(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -78,7 +78,7 @@ static bool challenge_apply(struct conf_scope *scope, const struct directive *ro
     for (unsigned type = ACME_HTTP_01; type <= ACME_DNS_PERSIST_01; type++) {
         struct str name = str_of(acme_challenge_names[type]);
 
-        /* "http-01" and "http" */
+        /* accepts "http-01" and "http" */
         if (str_equal(word, name) || str_equal(word, str_head(name, name.len - 3))) {
             issuer->challenge = type;
             return true;
@@ -94,7 +94,7 @@ static bool terms_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* The key is base64url; with padding and in the usual alphabet it counts, too. */
+/* The key is base64url; padding and the standard alphabet are accepted as well. */
 static bool decode_key(struct arena *arena, struct str text, struct str *out)
 {
     char *made = arena_text(arena, text.len);
@@ -245,7 +245,7 @@ static bool has_name(const struct acme_main *main, struct str name)
     return false;
 }
 
-/* It is part of a file's name. */
+/* It becomes part of a file name. */
 static bool is_good_name(struct str name)
 {
     return is_plain(name) && str_find_char(name, '/') == NULL && name.data[0] != '.';

@@ -1,4 +1,4 @@
-/* Requests that are signed with the account's key (RFC 7515; RFC 8555, 6.2). */
+/* Signs requests with the account's key (RFC 7515; RFC 8555, 6.2). */
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "http/modules/clients/acme/acme.h"
 
-#define COORDINATE_MAX 66 /* bytes of a number of P-521 */
+#define COORDINATE_MAX 66 /* bytes of an integer of P-521 */
 
-/* What a curve is called in different places. */
+/* The names of a curve in different standards. */
 static const struct curve {
     int bits;
     unsigned size; /* bytes of a coordinate */
@@ -46,7 +46,7 @@ struct str acme_digest_text(struct arena *arena, struct str text)
     return base64_encode(arena, (struct str){(const char *) digest, sizeof(digest)}, true);
 }
 
-/* A number of the key as base64url, with `size` bytes; 0: as many as it has. */
+/* An integer of the key as base64url, padded to `size` bytes; 0: without padding. */
 static bool number_of(struct arena *arena, EVP_PKEY *key, const char *name, unsigned size,
                       struct str *out)
 {
@@ -93,7 +93,7 @@ struct str acme_thumbprint(struct arena *arena, struct str jwk)
 
 /* ---- signatures ---- */
 
-/* OpenSSL gives DER; here r and s are one after the other (RFC 7518, 3.4). */
+/* OpenSSL returns DER; JWS has r and s as plain bytes (RFC 7518, 3.4). */
 static bool unpack(struct arena *arena, const unsigned char *der, size_t size, unsigned half,
                    struct str *out)
 {
@@ -149,7 +149,7 @@ static const char *algorithm_of(EVP_PKEY *key)
     return key == NULL ? "HS256" : curve != NULL ? curve->algorithm : "RS256";
 }
 
-/* URLs, nonces and identifiers of accounts were checked: they have nothing that JSON escapes. */
+/* URLs, nonces and account identifiers were checked: they contain nothing that JSON must escape. */
 static struct str protected_header(struct arena *arena, const struct acme_jws *jws)
 {
     struct str nonce = jws->nonce.len == 0

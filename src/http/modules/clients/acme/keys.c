@@ -1,4 +1,4 @@
-/* Keys, certificate requests and certificates, by OpenSSL. */
+/* Keys, certificate requests and certificates, with OpenSSL. */
 #include <string.h>
 
 #include <openssl/bn.h>
@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "http/modules/clients/acme/acme.h"
 
-#define SELF_SIGNED_S (7 * 86400) /* how long the certificate lasts that is made here */
-#define SKEW_S 3600               /* clocks may differ by so much */
+#define SELF_SIGNED_S (7 * 86400) /* lifetime of a self-signed certificate */
+#define SKEW_S 3600               /* accepted difference between clocks */
 
 /* ---- keys ---- */
 
@@ -24,7 +24,7 @@ EVP_PKEY *acme_key_new(const struct acme_key_type *type)
     return EVP_EC_gen(type->bits == 521 ? "P-521" : type->bits == 384 ? "P-384" : "P-256");
 }
 
-/* Nobody is asked for a password. */
+/* Prevents a prompt for a password. */
 static int no_password(char *at, int size, int writes, void *arg)
 {
     return -1;
@@ -65,7 +65,7 @@ bool acme_key_write(EVP_PKEY *key, struct arena *arena, struct str *pem)
 
 /* ---- extensions ---- */
 
-/* "DNS:a,IP:::1": their characters were checked when the configuration was read. */
+/* Makes "DNS:a,IP:::1": the characters were checked when the configuration was read. */
 static struct str alternative_names(struct arena *arena, const struct acme_identifier *items,
                                     size_t count)
 {
@@ -103,7 +103,7 @@ static X509_EXTENSION *alpn_extension(struct str authorization)
     return extension;
 }
 
-/* ---- certificates of our own ---- */
+/* ---- self-signed certificates ---- */
 
 static bool set_serial(X509 *certificate)
 {
@@ -148,7 +148,7 @@ static bool write_certificate(X509 *certificate, struct arena *arena, struct str
     return true;
 }
 
-/* With a key of its own. authorization: data NULL, it answers no challenge. */
+/* Makes one with a new key. authorization: data NULL: not for a challenge. */
 static bool make_own(struct arena *arena, const struct acme_identifier *items, size_t count,
                      struct str authorization, struct acme_pair *out)
 {
@@ -179,7 +179,7 @@ bool acme_alpn_certificate(struct arena *arena, const struct acme_identifier *id
     return make_own(arena, identifier, 1, authorization, out);
 }
 
-/* ---- requests ---- */
+/* ---- certificate requests ---- */
 
 static bool add_names(X509_REQ *request, struct arena *arena, const struct vec *identifiers)
 {
@@ -195,7 +195,7 @@ static bool add_names(X509_REQ *request, struct arena *arena, const struct vec *
     return is_good;
 }
 
-/* The first name that is short enough (ub-common-name of RFC 5280). */
+/* Adds the first name that is short enough (ub-common-name of RFC 5280). */
 static bool add_common_name(X509_REQ *request, const struct vec *identifiers)
 {
     vec_each(const struct acme_identifier, identifier, identifiers) {
@@ -279,7 +279,8 @@ static int64_t seconds_of(const ASN1_TIME *time)
     return ASN1_TIME_to_tm(time, &parts) == 1 ? (int64_t) timegm(&parts) : 0;
 }
 
-/* base64url of the authority's key identifier, a dot, and of the serial number's bytes. */
+/* The authority key identifier and the bytes of the serial number, each in base64url, separated by
+ * a dot. */
 static struct str renewal_id(struct arena *arena, X509 *leaf)
 {
     const ASN1_OCTET_STRING *authority = X509_get0_authority_key_id(leaf);
@@ -287,7 +288,7 @@ static struct str renewal_id(struct arena *arena, X509 *leaf)
     int size = i2d_ASN1_INTEGER(X509_get_serialNumber(leaf), &der);
     struct str id = STR_NONE;
 
-    /* Tag and length take two bytes: serials are of 20 bytes at most (RFC 5280, 4.1.2.2). */
+    /* Tag and length take two bytes: serial numbers have 20 bytes at most (RFC 5280, 4.1.2.2). */
     if (authority != NULL && ASN1_STRING_length(authority) > 0 && size > 2 && size <= 129) {
         const struct str parts[] = {
             base64_encode(arena,
@@ -332,7 +333,7 @@ static const char *check_leaf(struct arena *arena, X509 *leaf, EVP_PKEY *key,
     return NULL;
 }
 
-/* Writes the certificates one after the other; gives how many there were. */
+/* Parses and writes the certificates of a chain. NULL, or an error message. */
 static const char *copy_chain(struct arena *arena, BIO *in, BIO *copy, EVP_PKEY *key,
                               const struct acme_certificate *certificate, struct acme_chain *out)
 {
@@ -358,7 +359,7 @@ static const char *copy_chain(struct arena *arena, BIO *in, BIO *copy, EVP_PKEY 
             why = "OpenSSL cannot write it";
         }
         if (why == NULL && BIO_ctrl_pending(copy) > ACME_CHAIN_SIZE) {
-            why = "it is too long"; /* its file would not be read again */
+            why = "it is too long"; /* its file could not be read again */
         }
         X509_free(one);
     }

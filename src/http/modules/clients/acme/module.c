@@ -1,4 +1,4 @@
-/* ngx_http_acme_module: certificates from a CA that speaks ACME (RFC 8555). */
+/* ngx_http_acme_module: obtains certificates from a CA by ACME (RFC 8555). */
 #include "base/parse.h"
 #include "http/client/protocol.h"
 #include "http/modules/clients/acme/conf.h"
@@ -11,7 +11,7 @@
 #define CONNECTIONS 64 /* of the process that orders */
 #define WELL_KNOWN "/.well-known/acme-challenge/"
 
-static char acme_zone_tag; /* who uses the zone */
+static char acme_zone_tag; /* identifies the owner of the zone */
 
 /* Settings of a server. */
 struct acme_server {
@@ -136,7 +136,7 @@ static const struct directive_table server_table = {
 static const struct directive_table *const acme_tables[] = {&acme_table, &server_table,
                                                             &acme_issuer_table, NULL};
 
-/* ---- when the http block was read ---- */
+/* ---- after the http block was read ---- */
 
 static struct acme_issuer *find_issuer(const struct acme_main *main, struct str name)
 {
@@ -148,7 +148,7 @@ static struct acme_issuer *find_issuer(const struct acme_main *main, struct str 
     return NULL;
 }
 
-/* Can the issuer's challenge prove these? */
+/* Can the challenge of the issuer validate these identifiers? */
 static bool check_identifiers(struct conf *conf, const struct acme_certificate *certificate)
 {
     const struct acme_issuer *issuer = certificate->issuer;
@@ -166,7 +166,7 @@ static bool check_identifiers(struct conf *conf, const struct acme_certificate *
     return true;
 }
 
-/* The one of this name that is there already, or this. */
+/* Returns an existing certificate with this name, or adds this one. */
 static struct acme_certificate *unify(struct conf *conf, struct acme_main *main,
                                       struct acme_certificate *certificate)
 {
@@ -192,7 +192,7 @@ static bool end_server(struct conf *conf, struct acme_main *main, struct acme_se
                           STR_ARG(certificate->issuer_name));
     }
     if (certificate->identifiers.count == 0) {
-        return true; /* an error already */
+        return true; /* reported as an error elsewhere */
     }
     certificate->name = acme_certificate_name(conf->arena, certificate);
     if (!check_identifiers(conf, certificate)) {
@@ -262,7 +262,7 @@ static bool serve_own(struct acme_main *main, struct acme_certificate *certifica
     return is_good;
 }
 
-/* The places in the zone; what is in them comes later. */
+/* Makes the entries in the zone; their contents come later. */
 static bool open_entries(struct acme_main *main)
 {
     bool is_good = true;
@@ -326,8 +326,8 @@ static bool has_pair(const struct acme_main *main, const struct acme_certificate
     return is_there;
 }
 
-/* The names of a server have changed: until the CA issues a certificate for them, one for most of
- * them is better than a self-signed one. */
+/* If the names of a server have changed, a certificate that is valid for most of them is used until
+ * the CA issues a new one, rather than a self-signed one. */
 static void serve_former(const struct acme_main *main, struct acme_certificate *certificate)
 {
     const struct acme_issuer *issuer = certificate->issuer;
@@ -361,7 +361,7 @@ static void serve_former(const struct acme_main *main, struct acme_certificate *
     arena_free(&arena);
 }
 
-/* From the files to the zone. */
+/* Copies files to the zone. */
 static bool load(void *arg)
 {
     const struct acme_main *main = arg;
@@ -382,8 +382,9 @@ static bool load(void *arg)
     return is_good;
 }
 
-/* What there is comes from the files to the zone, before any worker serves. The process that orders
- * has written them, so keys and certificates are not parsed here. */
+/* Copies existing files to the zone before any worker runs, in a process with the workers' rights.
+ * The process that orders has written the files, so keys and certificates are not parsed with the
+ * master's rights. */
 static bool acme_opened(struct generation *generation)
 {
     struct acme_main *main = acme_main_of(&generation->conf);
@@ -420,7 +421,7 @@ static bool acme_opened(struct generation *generation)
 
 /* ---- workers ---- */
 
-/* What a handshake with acme-tls/1 is answered with. */
+/* Finds the certificate for a handshake with acme-tls/1. */
 static bool find_alpn(struct str name, struct arena *arena, struct str *certificate,
                       struct str *key)
 {
@@ -452,7 +453,7 @@ static bool acme_worker_start(struct generation *generation)
            acme_renewals_start(main, is_background);
 }
 
-/* A reload does not break off an order: the next process waits for the lock. */
+/* A reload does not interrupt an order: the next process waits for the lock. */
 static void acme_worker_quit(struct generation *generation)
 {
     acme_renewals_quit(acme_main_of(&generation->conf),

@@ -1,8 +1,6 @@
-/*
- * The monitor of an issuer: a process with the master's rights that does what acme_duty_is_allowed
- * allows for the process that orders, which speaks to a CA and has the rights of workers. It reads
- * nothing that a CA has sent but what goes to a file.
- */
+/* The monitor of an issuer: a process with the master's rights that performs operations allowed by
+ * acme_duty_is_allowed for the process that orders, which communicates with a CA and has only the
+ * workers' rights. Of a CA's data it handles only what is written to files. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,9 +9,9 @@
 
 #include "http/modules/clients/acme/acme.h"
 
-#define TEXT_MAX 4096 /* bytes of each text, but for a file's content */
+#define TEXT_MAX 4096 /* bytes of each string, except for the contents of a file */
 
-/* What goes over the socket; the texts follow. */
+/* The message on the socket; the strings follow. */
 struct question {
     uint32_t kind;
     uint32_t sizes[ACME_DUTY_TEXTS];
@@ -22,8 +20,8 @@ struct question {
 struct reply {
     int32_t error;
     int32_t status;
-    uint32_t end;  /* enum acme_hook_end */
-    uint32_t size; /* of the text, which follows */
+    uint32_t end;  /* an enum acme_hook_end */
+    uint32_t size; /* of the text that follows */
     int64_t time_ns;
 };
 
@@ -145,7 +143,7 @@ void acme_monitor_end(struct acme_issuer *issuer)
     monitor_end(&issuer->monitor, !issuer->is_asking);
 }
 
-/* As one message, so that an ACME_STOP of another thread comes before or after it. */
+/* Sends one message, so that an ACME_STOP of another thread is before or after it. */
 static bool send_question(int fd, const struct acme_duty *duty)
 {
     struct question question = {.kind = (uint32_t) duty->kind};

@@ -1,5 +1,4 @@
-/* Orders, authorizations and renewal information of a CA: what is taken of their JSON was checked.
- */
+/* Parses and checks orders, authorizations and renewal information of a CA. */
 #include "http/modules/clients/acme/acme.h"
 
 #define DOMAIN_MAX 255
@@ -60,7 +59,7 @@ const json_t *acme_find_challenge(const json_t *authorization, enum acme_challen
     return NULL;
 }
 
-/* Is it one of the names that were ordered? The CA says a wildcard's without its star. */
+/* Is it one of the ordered identifiers? The CA sends a wildcard name without "*.". */
 static bool take_identifier(const json_t *object, const struct acme_certificate *certificate,
                             struct acme_authorization *out)
 {

@@ -1,11 +1,11 @@
-/* One order (RFC 8555, 7.4): challenges, the request, the certificate. */
+/* One order (RFC 8555, 7.4): challenges, the certificate request, the certificate. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "http/modules/clients/acme/acme.h"
 
 #define POLL_FIRST_S 1
 #define POLL_MOST_S 30
-#define POLL_TIME_MS 300000 /* for one authorization, and for the certificate */
+#define POLL_TIME_MS 300000 /* time limit for one authorization, and for the certificate */
 
 const char *const acme_challenge_names[] = {
     [ACME_HTTP_01] = "http-01",
@@ -14,7 +14,7 @@ const char *const acme_challenge_names[] = {
     [ACME_DNS_PERSIST_01] = "dns-persist-01",
 };
 
-/* An order under way. */
+/* An order in progress. */
 struct order {
     struct acme_session *session;
     struct acme_certificate *certificate;
@@ -24,18 +24,18 @@ struct order {
     EVP_PKEY *key;
     struct acme_pair pair;
     struct acme_chain chain;
-    struct str text; /* a chain that is looked at */
+    struct str text; /* a chain to parse */
     const char *why;
 };
 
-/* One identifier of it. */
+/* The authorization of one identifier. */
 struct authorization {
     struct order *order;
     struct str url;
     struct acme_authorization wanted;
     struct str answer;
-    struct str zone_name;      /* under which the zone has the answer; or empty */
-    struct acme_record record; /* of dns-01 */
+    struct str zone_name;      /* key of the answer in the zone; or empty */
+    struct acme_record record; /* for dns-01 */
 };
 
 static bool order_fail(struct order *order, const char *why)
@@ -58,10 +58,8 @@ static bool pause_s(int64_t seconds)
     return fiber_sleep(clock_now.now_ms + (uint64_t) seconds * 1000) != WAIT_CANCELLED;
 }
 
-/*
- * Asks for an object until it has another status than the two. False: it cannot be had, or did not
- * change in time. MAY WAIT.
- */
+/* Requests an object until it has a status other than these two. False: it failed, or the status
+ * did not change in time. MAY WAIT. */
 static bool poll(struct order *order, struct str url, const char *status, const char *other)
 {
     struct acme_session *session = order->session;
@@ -90,7 +88,7 @@ static bool poll(struct order *order, struct str url, const char *status, const 
 
 /* ---- challenges ---- */
 
-/* "1.2.0.192.in-addr.arpa" (RFC 8738, 6): what a client asks for by SNI. */
+/* Makes "1.2.0.192.in-addr.arpa" (RFC 8738, 6), which clients send as SNI. */
 static struct str reverse_name(struct arena *arena, struct str ip)
 {
     struct addr addr;
@@ -165,7 +163,7 @@ static bool answer_dns(struct authorization *a)
     return fiber_sleep(clock_now.now_ms + issuer->dns_wait_ms) != WAIT_CANCELLED;
 }
 
-/* The record is the owner's: it lasts, and the log says what it has to be. */
+/* The owner manages this record, which is permanent; the log tells its contents. */
 static bool tell_record(const struct authorization *a)
 {
     const struct acme_session *session = a->order->session;
@@ -212,7 +210,7 @@ static void take_back(struct authorization *a)
 
 /* ---- authorizations ---- */
 
-/* What is needed of the object that the session has. False: logged. */
+/* Parses the session's answer. False: logged. */
 static bool read_authorization(struct authorization *a)
 {
     struct acme_session *session = a->order->session;
@@ -231,7 +229,7 @@ static bool read_authorization(struct authorization *a)
     return true;
 }
 
-/* Why the CA did not accept an answer: from the challenge's error. */
+/* Logs why the CA rejected an answer, from the error of the challenge. */
 static bool tell_invalid(struct authorization *a)
 {
     struct acme_session *session = a->order->session;
@@ -290,7 +288,7 @@ static bool authorize_all(struct order *order)
 
 /* ---- the order ---- */
 
-/* "replaces" of RFC 9773, 5: the CA may have other limits for renewals. */
+/* "replaces" (RFC 9773, 5): the CA may have other limits for renewals. */
 static struct str replaced(struct order *order)
 {
     struct acme_session *session = order->session;
@@ -303,7 +301,7 @@ static struct str replaced(struct order *order)
     return arena_printf(order->arena, ",\"replaces\":\"%.*s\"", STR_ARG(order->chain.id));
 }
 
-/* False: the profile is needed, and the CA has it not. */
+/* False: the profile is required, and the CA does not offer it. */
 static bool profile_of(struct order *order, struct str *out)
 {
     const struct acme_issuer *issuer = order->session->issuer;
@@ -336,7 +334,7 @@ static struct str identifiers_text(struct order *order)
     return text;
 }
 
-/* Once more without "replaces", where the CA has something against that. */
+/* Repeats the order without "replaces" if the CA rejects that. */
 static bool post_order(struct order *order)
 {
     struct acme_session *session = order->session;
@@ -413,7 +411,7 @@ static bool fetch_chain(struct order *order, struct str url)
                                               str_of(order->why))));
 }
 
-/* Another chain of the CA that ends at the preferred authority, if there is one. */
+/* Selects an alternate chain of the CA that ends at the preferred issuer, if there is one. */
 static void prefer_chain(struct order *order)
 {
     const struct acme_answer *got = &order->session->got;
@@ -440,7 +438,7 @@ static void prefer_chain(struct order *order)
     order->chain = kept;
 }
 
-/* To the file first: what is served is there after a restart, too. */
+/* Writes the file first, so that a certificate that is in use survives a restart. */
 static bool keep(struct order *order)
 {
     struct acme_certificate *certificate = order->certificate;
@@ -472,7 +470,7 @@ static bool keep(struct order *order)
     return true;
 }
 
-/* ---- what there is now ---- */
+/* ---- the current certificate ---- */
 
 static bool read_present(void *arg)
 {
@@ -486,7 +484,7 @@ static bool read_present(void *arg)
     return is_good;
 }
 
-/* For the identifier of the certificate that is to be replaced. */
+/* Gets the identifier of the certificate that is to be replaced. */
 static bool find_present(struct order *order)
 {
     return acme_entry_get(order->session->issuer->main->zone, order->certificate->entry,
@@ -509,7 +507,7 @@ bool acme_order(struct acme_session *session, struct acme_certificate *certifica
     return is_good;
 }
 
-/* ---- when to renew (RFC 9773) ---- */
+/* ---- renewal information (RFC 9773) ---- */
 
 void acme_ask_renewal(struct acme_session *session, struct acme_certificate *certificate)
 {

@@ -1,19 +1,21 @@
-/* The process that orders: one fiber for each issuer looks when its certificates are due. */
+/* The process that orders: one fiber per issuer checks when its certificates are due. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "http/modules/clients/acme/acme.h"
+/* Interval of checks of the wall clock, and of files that other processes write. */
 
-#define LOOK_S 60          /* between two looks at the wall clock, and at files that others write */
-#define LOCKED_S 1         /* the same while another process orders */
-#define RETRY_FIRST_S 30   /* after the first failure; doubled with each */
+#define LOOK_S 60
+#define LOCKED_S 1         /* the same while another process has the lock */
+#define RETRY_FIRST_S 30   /* after the first failure; doubled with each further one */
 #define RETRY_MOST_S 21600 /* 6 hours */
-#define RETRY_LIMITED_S 3600 /* the CA has a limit, and does not say for how long */
-#define CLOCK_SLACK_S 5      /* a clock that is set back by so little is the same */
-#define SPACE_S 60           /* between two certificates for the same names, at least */
+/* If the CA has reached a rate limit, and does not say for how long. */
+#define RETRY_LIMITED_S 3600
+#define CLOCK_SLACK_S 5 /* tolerance for a clock that was set back */
+#define SPACE_S 60      /* least time between two certificates for the same names */
 
 /* ---- times ---- */
 
-/* Renewals of many certificates are spread: up to a fiftieth of the life earlier. */
+/* Spreads the renewals of many certificates: up to a fiftieth of the lifetime earlier. */
 static int64_t jitter(const struct acme_certificate *certificate, int64_t life_s)
 {
     return (int64_t) (str_hash(certificate->name) % (uint64_t) (life_s / 50 + 1));
@@ -134,7 +136,7 @@ static void order_one(struct acme_session *session, struct acme_certificate *cer
     put_off(certificate, &session->problem);
 }
 
-/* ---- one round ---- */
+/* ---- one check ---- */
 
 static bool wants_renewal_time(const struct acme_certificate *certificate)
 {
@@ -155,7 +157,7 @@ static bool has_work(const struct acme_issuer *issuer)
     return false;
 }
 
-/* Of files that another process has written. On the worker's own stack. */
+/* Reads files that another process has written. On the worker's own stack. */
 static bool read_files(void *arg)
 {
     struct acme_issuer *issuer = arg;
@@ -173,21 +175,21 @@ static bool read_files(void *arg)
     return true;
 }
 
-/* Of another process, too. On the worker's own stack. */
+/* Another process may have written it, too. On the worker's own stack. */
 static bool read_account(void *arg)
 {
     return acme_state_load_account(arg, log_main);
 }
 
-/* Of the one that has the lock. On the worker's own stack. */
+/* Reads that of the process that has the lock. On the worker's own stack. */
 static bool read_challenge(void *arg)
 {
     acme_state_load_challenge(arg);
     return true;
 }
 
-/* The lock of the folder, for processes of this machine and those that share it; then that of the
- * store, for nodes. */
+/* Takes the lock of the directory, for processes of this machine and those that share the
+ * directory; then that of the store, for nodes. */
 static bool lock(struct acme_issuer *issuer)
 {
     if (!acme_state_lock(issuer, log_main)) {
@@ -240,7 +242,7 @@ static void order_all(struct acme_issuer *issuer)
     acme_session_end(&session);
 }
 
-/* Gives the seconds until the next look. */
+/* Returns the seconds until the next check. */
 static int64_t look(struct acme_issuer *issuer)
 {
     int64_t wait_s = LOOK_S;
@@ -251,7 +253,7 @@ static int64_t look(struct acme_issuer *issuer)
             acme_on_main(read_challenge, issuer);
             return LOCKED_S;
         }
-        acme_on_main(read_files, issuer); /* the one that had the lock may have written them */
+        acme_on_main(read_files, issuer); /* the former owner of the lock may have written them */
         if (has_work(issuer)) {
             order_all(issuer);
         }
@@ -271,7 +273,8 @@ static int64_t look(struct acme_issuer *issuer)
 static void keep_issuer(void *arg)
 {
     struct acme_issuer *issuer = arg;
-    enum wait_result result = fiber_sleep(clock_now.now_ms + 1); /* until the rights are dropped */
+    enum wait_result result =
+        fiber_sleep(clock_now.now_ms + 1); /* until this process has dropped its rights */
 
     while (result != WAIT_CANCELLED && !issuer->must_end) {
         uint64_t wait_ms = (uint64_t) look(issuer) * 1000;
@@ -281,9 +284,9 @@ static void keep_issuer(void *arg)
     issuer->is_running = false;
 }
 
-/* ---- begin and end ---- */
+/* ---- start and end ---- */
 
-/* A fork copies what threads may be doing: before any fiber can use one. */
+/* Before any fiber can start threads: a fork would copy their state at any point. */
 static bool start_monitors(struct acme_main *main)
 {
     vec_each(struct acme_issuer *, issuer, &main->issuers) {
@@ -319,7 +322,7 @@ void acme_renewals_quit(struct acme_main *main, bool may_finish)
         if ((*issuer)->is_running) {
             (*issuer)->must_end = true;
             if (may_finish && main->table == NULL &&
-                (*issuer)->state_path.len != 0) { /* the next one waits for the lock */
+                (*issuer)->state_path.len != 0) { /* the next process waits for the lock */
                 wait_signal_later(&(*issuer)->wake);
             } else {
                 fiber_cancel((*issuer)->fiber);

@@ -1,9 +1,9 @@
-/* The directory of a CA, an account there, and signed requests (RFC 8555, 6 and 7). */
+/* The directory of a CA, an account, and signed requests (RFC 8555, 6 and 7). */
 #include "base/clock.h"
 #include "http/modules/clients/acme/acme.h"
 
-#define NONCE_TRIES 8 /* for one request that is refused for its nonce */
-#define SHOWN 300     /* bytes of a CA's text that the log shows */
+#define NONCE_TRIES 8 /* attempts of a request whose nonce is rejected */
+#define SHOWN 300     /* bytes of a CA's text that are logged */
 
 /* ---- steps on the worker's own stack ---- */
 
@@ -28,7 +28,7 @@ bool acme_on_main(bool (*run)(void *arg), void *arg)
     return step.result;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static void answer_drop(struct acme_session *session)
 {
@@ -44,7 +44,7 @@ static bool read_object(void *arg)
     return session->answer != NULL;
 }
 
-/* What the CA says goes to the log, where it may not be taken for anything else. */
+/* Prepares text of the CA for the log, where it must not be mistaken for something else. */
 static struct str shown(struct arena *arena, struct str text)
 {
     struct str head = arena_dup(arena, str_head(text, SHOWN));
@@ -82,7 +82,7 @@ static bool refuse(struct acme_session *session, struct str url)
     return false;
 }
 
-/* What the call before this one has left is not needed any more. */
+/* Frees the data of the previous request. */
 static void forget_call(struct acme_session *session)
 {
     answer_drop(session);
@@ -91,7 +91,7 @@ static void forget_call(struct acme_session *session)
     arena_free(&session->call_arena);
 }
 
-/* After forget_call. */
+/* Call forget_call before. */
 static bool call(struct acme_session *session, struct acme_call *call)
 {
     if (!acme_fetch(session->issuer, &session->call_arena, call)) {
@@ -157,7 +157,7 @@ static bool make_jws(void *arg)
     return acme_jws_make(signing->arena, &signing->jws, &signing->out);
 }
 
-/* One attempt, which uses up a nonce. */
+/* One attempt, which uses a nonce. */
 static bool post_once(struct acme_session *session, struct str url, struct str payload,
                       const char *accept)
 {
@@ -239,7 +239,7 @@ static bool open_directory(struct acme_session *session)
 
 /* ---- the account's key ---- */
 
-/* The file that the configuration names, what there was, or a new one. */
+/* Uses the file of the configuration, an existing key, or a new one. */
 static EVP_PKEY *find_key(struct acme_session *session)
 {
     struct acme_issuer *issuer = session->issuer;
@@ -271,7 +271,7 @@ static bool open_key(void *arg)
     return true;
 }
 
-/* To the zone and to the files. The URL is of this CA only. */
+/* Writes the account to the zone and to files. The URL belongs to this CA only. */
 static bool keep_account(struct acme_session *session)
 {
     struct acme_issuer *issuer = session->issuer;
@@ -295,7 +295,8 @@ void acme_forget_account(struct acme_session *session)
 
 /* ---- the account ---- */
 
-/* RFC 8555, 7.3.4: the account's key signed by one that the CA has given by other means. */
+/* RFC 8555, 7.3.4: the account's key, signed with a key that the CA has provided outside of
+ * ACME. */
 static bool bind_external(struct acme_session *session, struct str *out)
 {
     const struct acme_issuer *issuer = session->issuer;
@@ -370,7 +371,7 @@ static bool make_account(struct acme_session *session)
     return keep_account(session);
 }
 
-/* An account URL of a file may be anything. */
+/* Checks the account URL, since that from a file may be anything. */
 static bool has_account(const struct acme_session *session)
 {
     struct acme_url url;

@@ -1,4 +1,4 @@
-/* The folder of an issuer: account, certificates, and a lock for the processes that share it. */
+/* The directory of an issuer: account, certificates, and a lock for the processes that share it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -35,7 +35,7 @@ bool acme_state_open(const struct acme_issuer *issuer, const struct log *log)
 
 /* ---- files ---- */
 
-/* Is there a folder, or is it the file of the account's key, which may be anywhere? */
+/* Is there a directory, or is it the file of the account's key, which may be anywhere? */
 static bool has_file(const struct acme_issuer *issuer, struct str name)
 {
     return issuer->state_path.len != 0 || str_equal(name, issuer->account_key.file);
@@ -87,7 +87,7 @@ bool acme_state_write(struct acme_issuer *issuer, struct str name, struct str te
     return duty.error == 0;
 }
 
-/* ---- the lock: gone with the process that has it ---- */
+/* ---- the lock: released by the kernel when its process ends ---- */
 
 bool acme_state_lock(struct acme_issuer *issuer, const struct log *log)
 {
@@ -101,7 +101,7 @@ bool acme_state_lock(struct acme_issuer *issuer, const struct log *log)
         issuer->has_logged_wait = false;
         return true;
     }
-    if (!issuer->has_logged_wait) { /* it is tried again each second */
+    if (!issuer->has_logged_wait) { /* there is an attempt each second */
         issuer->has_logged_wait = true;
         if (duty.error == EAGAIN) {
             log_notice(log, 0,
@@ -124,9 +124,9 @@ void acme_state_unlock(struct acme_issuer *issuer)
     }
 }
 
-/* ---- to the zone ---- */
+/* ---- copying to the zone ---- */
 
-/* Of two nodes that have ordered, all nodes take the same. */
+/* If two nodes have ordered, this selects the same certificate on all nodes. */
 static bool is_newer(const struct acme_certificate *certificate, struct arena *arena,
                      const struct acme_facts *facts, const struct acme_chain *chain)
 {
@@ -177,7 +177,7 @@ bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, 
     return true;
 }
 
-/* The file has what the zone has. */
+/* Notes that the file has the same certificate as the zone. */
 static void note_file(struct acme_certificate *certificate, int64_t time_ns)
 {
     struct zone *zone = certificate->issuer->main->zone;
@@ -239,7 +239,7 @@ void acme_state_save_shared(struct acme_certificate *certificate, const struct l
     arena_free(&arena);
 }
 
-/* The first line of the file, where the second is the directory of this issuer. */
+/* The first line of the file, if the second is the directory URL of this issuer. */
 static struct str account_url(struct acme_issuer *issuer, struct arena *arena)
 {
     struct str text;
@@ -251,7 +251,7 @@ static struct str account_url(struct acme_issuer *issuer, struct arena *arena)
     return text.data != NULL && str_equal(str_cut(&text, '\n'), issuer->uri) ? url : STR("");
 }
 
-/* What the zone has is what all nodes have; the files may be older. */
+/* The account in the zone is that of all nodes; the files may be older. */
 static bool has_shared_account(const struct acme_issuer *issuer, struct arena *arena,
                                struct acme_pair *pair)
 {
@@ -298,8 +298,8 @@ bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair 
 
 #define UNUSABLE_KEY STR("account.key.unusable")
 
-/* The process that orders certificates can write it, and must not keep the service from starting.
- */
+/* The process that orders certificates writes this file, so a malformed one must not prevent the
+ * start. */
 static void refuse_own_key(struct acme_issuer *issuer, struct str text, const struct log *log)
 {
     log_error(log, 0,
@@ -328,7 +328,7 @@ bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
         }
     } else if (!acme_state_read(issuer, STR("account.key"), &arena, &pair.key, NULL)) {
         arena_free(&arena);
-        return true; /* it is made with the account */
+        return true; /* it will be made with the account */
     }
     if (is_good) {
         EVP_PKEY *key = acme_key_read(pair.key);
@@ -357,12 +357,12 @@ bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
     return is_good;
 }
 
-/* ---- the challenge that is open ---- */
+/* ---- the open challenge ---- */
 
 #define CHALLENGE_FILE STR("challenge")
-#define CHALLENGE_TIME_S 600 /* more than an authorization may take (order.c) */
+#define CHALLENGE_TIME_S 600 /* longer than an authorization may take (order.c) */
 
-/* "TYPE NAME UNTIL KEY-SIZE", a line; then key and value. */
+/* Format: "TYPE NAME UNTIL KEY-SIZE" in a line, then key and value. */
 void acme_state_keep_challenge(struct acme_issuer *issuer, enum acme_challenge_type type,
                                struct str name, const struct acme_pair *pair)
 {
@@ -390,7 +390,8 @@ void acme_state_drop_challenge(struct acme_issuer *issuer)
     }
 }
 
-/* Processes of one zone may have the same in it, so that there is no moment without it. */
+/* Processes with the same zone may have the same challenge in it, so it is replaced without a
+ * gap. */
 static void take_foreign(struct acme_issuer *issuer, unsigned type, struct str name,
                          const struct acme_pair *pair)
 {

@@ -1,23 +1,22 @@
-/*
- * What several nodes have in common by a redis_store: accounts, certificates, open challenges, and
- * when a failed order is tried again. docs/scaling-out.md describes the items. Their values are
- * encrypted with the store's password.
- */
+/* Data that several nodes share in a redis_store: accounts, certificates, open challenges, and when
+ * a failed order is repeated. docs/scaling-out.md describes the items. Their values are encrypted
+ * with the store's password. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/modules/clients/acme/acme.h"
 
 enum {
-    MEMORY = 64 * 1024, /* for names that the store does not have */
+    MEMORY = 64 * 1024, /* for names that are missing in the store */
     INTERVAL_MS = 100,
-    FLUSH_MS = 2000,       /* the store has to take what an order needs */
-    FLUSH_PAUSE_MS = 20,   /* between two looks */
-    SPREAD = 4,            /* intervals until all nodes have read a challenge */
-    RENEW_MS = 15000,      /* between two times that a lock is had for longer */
-    LEASE_MS = 90000,      /* longer than a call to the CA, and than a pause between two */
-    HOOK_MS = 120000,      /* more of it: a hook's program */
-    CHALLENGE_MS = 900000, /* in the store */
-    CLOCK_S = 3600,        /* by which the clocks of nodes may differ */
+    FLUSH_MS = 2000,     /* the store must accept the data of an order within this time */
+    FLUSH_PAUSE_MS = 20, /* interval of checks for it */
+    SPREAD = 4,          /* intervals until all nodes have read a challenge */
+    RENEW_MS = 15000,    /* interval of extensions of the lock */
+    LEASE_MS =
+        90000, /* lease time: longer than a request to the CA, and than a pause between two */
+    HOOK_MS = 120000,      /* added for a hook's program */
+    CHALLENGE_MS = 900000, /* lifetime of a challenge in the store */
+    CLOCK_S = 3600,        /* accepted difference between the clocks of nodes */
 };
 
 /* ---- names: "KIND WHAT" ---- */
@@ -60,7 +59,7 @@ static struct acme_certificate *find_certificate(const struct acme_main *main, s
     return NULL;
 }
 
-/* An account whose key is a file of the configuration is not shared. */
+/* An account whose key is a configured file is not shared. */
 static struct acme_issuer *find_issuer(const struct acme_main *main, struct arena *arena,
                                        struct str item)
 {
@@ -94,7 +93,7 @@ static bool has_kind(struct str item, struct str kind)
 
 /* ---- values ---- */
 
-/* "SIZE-OF-KEY\nKEY VALUE" without the space */
+/* "SIZE-OF-KEY\nKEY VALUE", without the space */
 static struct str pack_pair(struct arena *arena, const struct acme_pair *pair)
 {
     return arena_printf(arena, "%zu\n%.*s%.*s", pair->key.len, STR_ARG(pair->key),
@@ -147,8 +146,8 @@ static bool take(void *arg)
     return acme_state_take(taking->certificate, taking->arena, taking->text, &taking->why);
 }
 
-/* What cannot be used is logged, and not asked for again: this node orders, or the next change
- * brings another. */
+/* An unusable certificate is logged and not requested again: this node orders one, or the next
+ * change brings another. */
 static void certificate_put(struct acme_certificate *certificate, struct arena *arena,
                             const struct acme_pair *pair)
 {
@@ -165,11 +164,12 @@ static void certificate_put(struct acme_certificate *certificate, struct arena *
     if (taking.why == NULL &&
         acme_entry_get(certificate->issuer->main->zone, certificate->entry, arena, &present) &&
         !str_equal(present.value, pair->value)) {
-        acme_sync_certificate(certificate); /* ours is newer */
+        acme_sync_certificate(certificate); /* this node's is newer */
     }
 }
 
-/* ---- failures: "NUMBER SECONDS", until when ---- */
+/* ---- failures: "NUMBER SECONDS": how many, and when to order again (seconds since the epoch) ----
+ */
 
 static bool failure_get(const struct acme_certificate *certificate, struct arena *arena,
                         struct store_item *item)
@@ -286,7 +286,7 @@ static bool acme_item_put(void *owner, const struct store_item *item)
     return is_good;
 }
 
-/* A certificate and an account that the store does not have are sent: no node drops any. */
+/* Certificates and accounts that are missing in the store are sent again: nodes never drop them. */
 static void acme_item_drop(void *owner, struct str name)
 {
     struct acme_main *main = owner;
@@ -353,7 +353,7 @@ bool acme_sync_open(struct conf *conf, struct acme_main *main)
     return main->table != NULL;
 }
 
-/* ---- what this node has changed ---- */
+/* ---- changes of this node ---- */
 
 static void note(const struct acme_main *main, struct arena *arena, struct str item)
 {
@@ -444,7 +444,7 @@ static uint64_t lease_ms(const struct acme_issuer *issuer)
 
 static void log_lock(struct acme_issuer *issuer, enum store_result result)
 {
-    if (issuer->has_logged_store) { /* it is tried again each second */
+    if (issuer->has_logged_store) { /* there is an attempt each second */
         return;
     }
     issuer->has_logged_store = true;
@@ -476,14 +476,14 @@ bool acme_sync_lock(struct acme_issuer *issuer)
         return true;
     }
     if (result != STORE_ABSENT && issuer->leased_ms != 0 && since_ms < lease_ms(issuer) / 2) {
-        return true; /* it is ours still */
+        return true; /* the lease is still valid */
     }
     issuer->leased_ms = 0;
     log_lock(issuer, result);
     return false;
 }
 
-/* The next process of this node has the same lock. */
+/* The next process of this node gets the lock at once. */
 void acme_sync_unlock(struct acme_issuer *issuer)
 {
     struct arena arena;

@@ -1,8 +1,8 @@
-/* URLs of a CA and of hooks. */
+/* URLs of CAs and hooks. */
 #include "http/modules/clients/acme/acme.h"
 #include "net/addr/addr.h"
 
-/* What may go into a request line and into JSON as it is. */
+/* Does it contain a byte that a request line or JSON would have to escape? */
 static bool has_odd_byte(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {

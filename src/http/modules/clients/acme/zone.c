@@ -1,14 +1,14 @@
-/* The zone: certificates and accounts that all processes use, and what answers challenges. */
+/* The zone: certificates and accounts for all processes, and answers to challenges. */
 #include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/shm.h"
 #include "http/modules/clients/acme/acme.h"
+/* After this time the process or node that opened it must have died. */
 
-#define CHALLENGE_TIME_S 3600 /* after that the process that opened it has died, or its node */
+#define CHALLENGE_TIME_S 3600
 
-/* A pair as one piece of the zone; the texts follow. It is never changed: a new one takes its
- * place. */
+/* A pair in one allocation; the strings follow. It is never changed, only replaced. */
 struct packed_pair {
     uint32_t key_size, value_size;
 };
@@ -18,7 +18,7 @@ struct acme_entry {
     struct packed_pair *pair; /* or NULL */
     struct acme_facts facts;
     struct order_counts counts;
-    uint32_t generation; /* the newest reading that has it */
+    uint32_t generation; /* the newest generation that uses it */
     uint32_t name_size;
     /* the name follows */
 };
@@ -27,12 +27,12 @@ struct open_challenge {
     struct open_challenge *next;
     struct packed_pair *pair;
     int64_t ends_s;
-    uint32_t type; /* enum acme_challenge_type */
+    uint32_t type; /* an enum acme_challenge_type */
     uint32_t name_size;
     /* the name follows */
 };
 
-/* Lists are linked by one store, so that a process that dies inside leaves them whole. */
+/* Lists are changed by one store, so that they stay consistent if a process dies. */
 struct acme_zone {
     struct shm_lock lock;
     struct acme_entry *entries;
@@ -112,7 +112,7 @@ static struct acme_entry *make(struct zone *zone, struct str name)
     return entry;
 }
 
-/* Gives back the pairs that no reading since the one before this needs; the lock is held. */
+/* Frees the pairs that neither this nor the previous generation uses. Called with the lock. */
 static bool drop_unused(struct zone *zone, uint32_t generation)
 {
     bool has_dropped = false;
@@ -238,7 +238,7 @@ static bool is_challenge(const struct open_challenge *challenge, enum acme_chall
            str_equal((struct str){(const char *) (challenge + 1), challenge->name_size}, name);
 }
 
-/* This one, and those that nobody needs any more. */
+/* Removes this challenge, and those that have expired. */
 static void remove_locked(struct zone *zone, enum acme_challenge_type type, struct str name)
 {
     struct acme_zone *root = zone_of(zone);

@@ -1,10 +1,10 @@
-/* Requests over TLS that may not be answered: plain ones (497), without a good client certificate
- * (495, 496), for another server than the handshake's (421). */
+/* TLS checks of requests: plain HTTP (497), no valid client certificate (495, 496), a server other
+ * than that of the handshake (421). */
 #include "http/modules/clients/ssl/ssl.h"
 #include "http/request/request.h"
 #include "shared/tls/accept.h"
 
-/* A plain request on a TLS address that allows it is sent to where it belongs. */
+/* Redirects a plain HTTP request to https, on an address that allows this. */
 static enum handler_result send_to_https(struct request *request)
 {
     uint16_t port = addr_port(connection_local(request->connection));
@@ -48,8 +48,7 @@ static enum handler_result check_certificate(struct request *request,
     return client_refuse(request, has_certificate ? 495 : 496);
 }
 
-/* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not
- * count. */
+/* Is the location of the URI, as the client sent it, exempt? Rewrites are ignored. */
 static bool leads_to_exception(struct request *request)
 {
     bool lacks_slash;
@@ -59,7 +58,7 @@ static bool leads_to_exception(struct request *request)
         ->is_exempt;
 }
 
-/* Whether the connection is as the server of the request wants it. */
+/* Checks the connection against the settings of the request's server. */
 static enum handler_result check_connection(struct request *request)
 {
     struct http_connection *connection = request->connection;
@@ -84,14 +83,15 @@ static enum handler_result check_connection(struct request *request)
         return request_fail(request, 421);
     }
     if (settings->has_exceptions && leads_to_exception(request)) {
-        return HANDLER_NEXT; /* ssl_check_place has the last word */
+        return HANDLER_NEXT; /* ssl_check_place decides */
     }
     return check_certificate(request, &settings->tls);
 }
 
 enum handler_result ssl_check(struct request *request)
 {
-    request->log.action = "reading client request headers"; /* nginx checks while it reads them */
+    request->log.action =
+        "reading client request headers"; /* as in nginx, which checks while it reads them */
     enum handler_result result = check_connection(request);
     request->log.action = NULL;
     return result;

@@ -1,4 +1,4 @@
-/* From the settings of a server to its TLS context, and the checks of listeners. */
+/* Makes the TLS context of a server from its settings, and checks listeners. */
 #include "http/client/protocol.h"
 #include "http/modules/clients/ssl/ssl.h"
 #include "shared/tls/accept.h"
@@ -33,7 +33,7 @@ static const struct tls_server_settings *tls_of(const void *server)
     return &ssl_settings_of(server)->tls;
 }
 
-/* Has the default server of an address with QUIC what that needs? */
+/* Does the default server of an address with QUIC have what QUIC requires? */
 static bool check_quic(struct conf *conf, const struct conf_node *node,
                        const struct tls_server_settings *settings)
 {
@@ -48,7 +48,7 @@ static bool check_quic(struct conf *conf, const struct conf_node *node,
                "\"ssl_protocols\" must enable TLSv1.3 for the \"listen ... quic\" directive");
 }
 
-/* Has an address with TLS what it needs? */
+/* Does an address with TLS have what TLS requires? */
 static bool check_listen(struct conf *conf, const struct http_listen *listen)
 {
     const struct conf_node *node = listen->address.ssl_node;

@@ -1,12 +1,11 @@
-/* The handshake of accepted connections that speak TLS: which server, which certificate, which
- * protocols. */
+/* The TLS handshake of accepted connections: selects server, certificate and protocol. */
 #include "http/client/connection.h"
 #include "http/client/protocol.h"
 #include "http/modules/clients/ssl/ssl.h"
 #include "http/request/request.h"
 #include "shared/tls/accept.h"
 
-/* ---- the server, by name ---- */
+/* ---- the server by its name ---- */
 
 static struct tls_context *select_server(struct conn *conn, struct str name, struct str *protocols,
                                          void *arg)
@@ -30,7 +29,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
     return tls_server_context(settings, &ssl_settings_of(listen->default_server)->tls);
 }
 
-/* Certificates whose names hold variables. */
+/* Selects certificates whose file names have variables. */
 static bool ssl_handshake_certify(struct conn *conn, void *arg)
 {
     struct http_connection *connection = connection_of(conn);
@@ -45,14 +44,14 @@ static bool ssl_handshake_certify(struct conn *conn, void *arg)
     handshake_begin(&handshake, connection);
     if (connection->listen->names.regexes != NULL) {
         server_find(connection->listen, tls_server_name(conn),
-                    &handshake.env); /* for its captures */
+                    &handshake.env); /* so that the captures are available */
     }
     bool is_good = tls_server_certify(settings, conn, &handshake.env);
     handshake_end(&handshake);
     return is_good;
 }
 
-/* Of records that are no good. */
+/* The log for malformed records. */
 static void log_of(struct conn *conn, struct log *out)
 {
     const struct http_connection *connection = connection_of(conn);

@@ -1,4 +1,4 @@
-/* ngx_http_ssl_module: TLS on the side of clients. */
+/* ngx_http_ssl_module: TLS for clients. */
 #include "http/routing/hooks.h"
 #include "http/modules/clients/ssl/ssl.h"
 #include "server/module.h"
@@ -40,7 +40,7 @@ static const struct directive_table *const tables[] = {&ssl_table, &ssl_place_ta
 
 /* ---- hooks ---- */
 
-/* Some address of the server speaks TLS, or the old directive says so. */
+/* Does any address of the server have TLS, or is the directive `ssl` on? */
 static bool ssl_is_active(const struct http_location *location)
 {
     const struct http_server *server = location->server;
@@ -56,7 +56,7 @@ static bool ssl_is_active(const struct http_location *location)
     return false;
 }
 
-/* Does the location belong to a server that verifies clients? The http block belongs to none. */
+/* Does the location belong to a server that verifies clients? The http block has no server. */
 static bool verifies(const struct http_location *location)
 {
     return location->server != NULL &&

@@ -1,4 +1,4 @@
-/* ngx_http_ssl_module: what its files share. */
+/* Shared by the files of ngx_http_ssl_module. */
 #ifndef HTTP_MODULES_CLIENTS_SSL_SSL_H
 #define HTTP_MODULES_CLIENTS_SSL_SSL_H
 
@@ -9,9 +9,9 @@
 
 /* Settings of a server. */
 struct ssl_settings {
-    struct tls_server_settings tls; /* first: their rows are given the whole */
-    bool ssl;                       /* the old directive: all addresses of the server speak TLS */
-    bool has_exceptions;            /* derived: some location takes clients without a certificate */
+    struct tls_server_settings tls; /* must be first: its rows get a pointer to this struct */
+    bool ssl;                       /* the directive `ssl`: all addresses of the server have TLS */
+    bool has_exceptions; /* derived: some location accepts clients without a certificate */
 };
 
 /* Settings of a location. */
@@ -35,33 +35,32 @@ static inline const struct ssl_place_settings *ssl_place_of(const struct http_lo
 /* handshake.c: TLS of accepted connections. */
 extern const struct http_handshake ssl_handshake;
 
-/* context.c: makes the server's context, when its block was read; false after conf_error. */
+/* context.c: makes the server's context after its block was read; false after conf_error. */
 bool ssl_finish(struct conf_scope *scope, void *settings);
-/* A location was read; tells its server that it is exempt. */
+/* Called after a location was read; marks its server if the location is exempt. */
 bool ssl_place_finish(struct conf_scope *scope, void *settings);
-/* When all servers are read: which listeners speak TLS, and whether they can. */
+/* Called after all servers were read: checks the listeners with TLS. */
 bool ssl_end(struct conf *conf, struct http_main *main);
 
 /* variables.c */
 extern const struct variable ssl_variables[];
 
-/* A client's connection, before there is a request: what may be asked during its handshake. On the
- * stack. */
+/* A client's connection during its handshake, before there is a request: a subject of variables. On
+ * the stack. */
 struct handshake {
     struct variable_env env;
-    struct arena arena; /* of what is asked */
+    struct arena arena; /* for values of variables */
     struct log log;
     struct http_connection *connection;
 };
 void handshake_begin(struct handshake *handshake, struct http_connection *connection);
 void handshake_end(struct handshake *handshake);
-/* The server of such a subject; NULL: it is another one. */
+/* The server of such a subject; NULL: the subject is of another kind. */
 const struct http_server *handshake_server(struct variable_env *env);
 
-/* check.c: is the request allowed over this connection? For every request. */
+/* check.c: may the request use this connection? Called for every request. */
 enum handler_result ssl_check(struct request *request);
-/* The same of the client's certificate at each location that a request comes to, where some are
- * exempt. */
+/* Checks the client's certificate for each location that a request reaches, if some are exempt. */
 enum handler_result ssl_check_place(struct request *request);
 
 #endif

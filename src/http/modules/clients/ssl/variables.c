@@ -1,4 +1,4 @@
-/* Variables of ngx_http_ssl_module: of requests, and of connections in their handshake. */
+/* Variables of ngx_http_ssl_module, for requests and for connections in their handshake. */
 #include "base/clock.h"
 #include "http/client/connection.h"
 #include "http/modules/clients/ssl/ssl.h"
@@ -7,7 +7,7 @@
 #include "http/variables/variables.h"
 #include "shared/tls/variables.h"
 
-#define PREFIX 4 /* bytes of "ssl_" */
+#define PREFIX 4 /* length of "ssl_" */
 
 static bool get_ssl(struct variable_env *env, const struct variable *variable, struct str *out)
 {
@@ -18,7 +18,7 @@ static bool get_ssl(struct variable_env *env, const struct variable *variable, s
 
 const struct variable ssl_variables[] = {TLS_VARIABLES(get_ssl), {.name = STR_INIT("")}};
 
-/* ---- in a handshake ---- */
+/* ---- during a handshake ---- */
 
 #define GETTER(name)                                                                               \
     static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
@@ -66,7 +66,7 @@ GETTER(get_server_port)
     return variable_give_number(env, out, addr_port(connection_local(subject_of(env))));
 }
 
-/* Of the server that the name of the handshake leads to. */
+/* The server for the SNI name. */
 static const struct http_server *server_of(struct variable_env *env)
 {
     const struct http_connection *connection = subject_of(env);
@@ -79,7 +79,7 @@ GETTER(get_server_name)
     return variable_give(out, server_of(env)->name);
 }
 
-/* Where the same server keeps its files. */
+/* The root of that server. */
 GETTER(get_root)
 {
     return variable_give(out, template_text(server_of(env)->root->files->root, env));
@@ -112,7 +112,7 @@ GETTER(get_proxy_port)
     return variable_give_proxy_port(env, out, proxy_of(env), variable->data != 0);
 }
 
-/* What is the same in every handshake: nothing was asked or answered. */
+/* Constant during a handshake: there is no request or response. */
 GETTER(get_text)
 {
     return variable_give(out, str_of((const char *) variable->data));

@@ -1,4 +1,4 @@
-/* ngx_http_rewrite_module: rewrite, return, set, if, break. Here: how the directives are read. */
+/* ngx_http_rewrite_module: rewrite, return, set, if, break. This file parses the directives. */
 #include "http/modules/values/rewrite/rewrite.h"
 
 #include "base/parse.h"
@@ -30,7 +30,7 @@ static bool instruction_add(struct conf_scope *scope, struct rewrite_settings *s
     return true;
 }
 
-/* Does the text begin a URL of another place? */
+/* Does the text begin with a URL scheme? */
 static bool is_absolute(struct str text)
 {
     return str_starts(text, STR("http://")) || str_starts(text, STR("https://")) ||
@@ -125,7 +125,7 @@ static bool return_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- set, break ---- */
 
-/* A variable of `set` before anything was assigned; the answer is kept, so that one request warns
+/* The value of a variable of `set` before any assignment; it is cached, so that each request warns
  * once. */
 static bool get_uninitialized(struct variable_env *env, const struct variable *variable,
                               struct str *out)
@@ -172,7 +172,7 @@ static bool break_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- if ---- */
 
-/* The words between the parentheses. */
+/* The arguments between the parentheses. */
 struct condition {
     const struct conf_node *node;
     struct str words[3];
@@ -185,7 +185,7 @@ static bool bad_condition(struct conf *conf, const struct condition *condition)
                       STR_ARG(condition->words[0]));
 }
 
-/* Takes the parentheses off; each may stand alone or stick to a word. */
+/* Removes the parentheses; each may be an argument of its own or part of one. */
 static bool read_condition(struct conf *conf, const struct conf_node *node,
                            struct condition *condition)
 {
@@ -224,7 +224,7 @@ static bool read_condition(struct conf *conf, const struct conf_node *node,
     return condition->count != 0 || bad_condition(conf, condition);
 }
 
-/* The operators between a variable and a text. */
+/* The operators between a variable and a value. */
 struct comparison {
     struct str sign;
     enum test_kind kind;
@@ -271,7 +271,7 @@ static bool parse_comparison(struct conf *conf, const struct condition *conditio
     return test->other != NULL;
 }
 
-/* "-f", "!-d" and so on. */
+/* "-f", "!-d" and others. */
 static bool parse_file_test(struct str word, struct test *test)
 {
     test->is_negated = word.len != 0 && *word.data == '!';
@@ -321,7 +321,7 @@ static bool parse_test(struct conf *conf, const struct condition *condition, str
     return test->value != NULL;
 }
 
-/* In order of the other directives: the condition takes its place among them. */
+/* Adds the condition to the list of instructions. */
 static bool if_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings)
 {
@@ -336,8 +336,7 @@ static bool if_apply(struct conf_scope *scope, const struct directive *row, stru
     return instruction_add(scope, settings, instruction);
 }
 
-/* Then the block: one in a location has settings of its own, one in a server has only directives.
- */
+/* Then enters the block: in a location it has settings of its own, in a server only directives. */
 static bool if_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings)
 {
@@ -356,7 +355,7 @@ static bool if_enter(struct conf_scope *scope, const struct directive *row, stru
     return true;
 }
 
-/* ---- what others have to do between these lines ---- */
+/* ---- instructions of other modules ---- */
 
 static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
 {

@@ -1,5 +1,4 @@
-/* ngx_http_rewrite_module inside: what its directives compile to. Implemented in rewrite.c and
- * run.c. */
+/* The compiled directives of ngx_http_rewrite_module. Implemented in rewrite.c and run.c. */
 #ifndef HTTP_REWRITE_H
 #define HTTP_REWRITE_H
 
@@ -7,12 +6,12 @@
 
 #include "http/request/request.h"
 
-/* What an `if` looks at. */
+/* The condition of an `if`. */
 enum test_kind {
-    TEST_TRUE,       /* value is neither empty nor "0" */
+    TEST_TRUE,       /* the value is neither empty nor "0" */
     TEST_EQUAL,      /* =, != */
     TEST_REGEX,      /* ~, ~*, !~, !~* */
-    TEST_LESS,       /* <, and >= by negation: numbers, of Tengine */
+    TEST_LESS,       /* <, and >= by negation: numbers (Tengine's) */
     TEST_GREATER,    /* >, and <= by negation */
     TEST_FILE,       /* -f */
     TEST_DIRECTORY,  /* -d */
@@ -24,14 +23,14 @@ struct test {
     enum test_kind kind;
     bool is_negated;
     struct template *value; /* the variable, or the path */
-    struct template *other; /* of TEST_EQUAL, TEST_LESS, TEST_GREATER */
+    struct template *other; /* with TEST_EQUAL, TEST_LESS, TEST_GREATER */
     struct regex *regex;
 };
 
 enum instruction_kind { DO_REWRITE, DO_RETURN, DO_SET, DO_IF, DO_BREAK, DO_STEP };
 
 enum rewrite_end {
-    REWRITE_GOES_ON, /* no flag: the next directive sees the new URI */
+    REWRITE_GOES_ON, /* no flag: the next directive uses the new URI */
     REWRITE_LAST,
     REWRITE_BREAK,
 };
@@ -39,23 +38,23 @@ enum rewrite_end {
 struct instruction;
 struct rewrite_step;
 
-/* The directives of one block in order, and what holds while they run. */
+/* The directives of one block in order, and settings for running them. */
 struct rewrite_settings {
     struct vec instructions; /* struct instruction *; never inherited */
     bool rewrite_log;
     bool uninitialized_variable_warn;
 };
 
-/* One directive. Which members count is said by kind. */
+/* One directive. `kind` determines which members are used. */
 struct instruction {
     enum instruction_kind kind;
 
     /* rewrite */
     struct regex *regex;
-    struct template *replacement; /* without the '?' at its end; also of return: text or URL */
+    struct template *replacement; /* without a trailing '?'; for return: the body or the URL */
     unsigned status;              /* of a redirect, or of return; 0 = none */
     enum rewrite_end end;
-    bool keeps_args; /* old arguments are added */
+    bool keeps_args; /* the current arguments are appended */
     bool is_named;   /* replacement is "@name" */
 
     /* return */
@@ -65,13 +64,13 @@ struct instruction {
     /* set */
     struct variable *variable; /* replacement is its value */
 
-    /* a step of another module */
+    /* An instruction of another module */
     const struct rewrite_step *step;
 
     /* if */
     struct test test;
-    const struct rewrite_settings *inside; /* the block's own directives */
-    const struct http_location *location;  /* its settings; NULL at the server level */
+    const struct rewrite_settings *inside; /* directives of the block */
+    const struct http_location *location;  /* settings of the block; NULL in a server */
 };
 
 /* Phase handlers. */
@@ -81,7 +80,7 @@ enum handler_result rewrite_run_location(struct request *request);
 /* Settings of this module at a location. */
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location);
 
-/* %XX of printable bytes above '%' decoded up to the first '?': how nginx shows a rewritten path to
+/* Decodes %XX of printable bytes above '%' up to the first '?': how nginx shows a rewritten path to
  * the client. */
 struct str rewrite_readable_path(struct arena *arena, struct str path);
 

@@ -1,4 +1,4 @@
-/* Running the directives of ngx_http_rewrite_module for a request. */
+/* Runs the directives of ngx_http_rewrite_module for a request. */
 #include <errno.h>
 
 #include "base/parse.h"
@@ -7,18 +7,18 @@
 #include "http/routing/hooks.h"
 #include "http/modules/values/rewrite/rewrite.h"
 
-/* One run over a list of directives. */
+/* One run of a list of directives. */
 struct run {
     struct request *request;
-    const struct rewrite_settings *settings; /* of the block whose directives run */
-    bool is_over;                            /* last, break: the rest is left out */
+    const struct rewrite_settings *settings; /* of the block with the directives */
+    bool is_over;                            /* last, break: the remaining directives are skipped */
 };
 
 static enum handler_result run_list(struct run *run);
 
 /* ---- if ---- */
 
-/* The value of a template as text with an end, for system calls. */
+/* Evaluates the path and tests the file. */
 static bool test_path(struct request *request, const struct test *test)
 {
     struct str path = template_text(test->value, &request->env);
@@ -47,7 +47,7 @@ static bool test_path(struct request *request, const struct test *test)
     return is_met;
 }
 
-/* The sign of a - b; false when one is no number. */
+/* The sign of a - b; false if one is not a number. */
 static bool compare_numbers(struct request *request, const struct test *test, int *out)
 {
     int64_t a;
@@ -61,7 +61,7 @@ static bool compare_numbers(struct request *request, const struct test *test, in
     return true;
 }
 
-/* No match: captures of an earlier one are gone, too. */
+/* If the match fails, the captures of an earlier one are discarded as well. */
 static bool match(const struct run *run, const struct regex *regex, struct str subject)
 {
     struct request *request = run->request;
@@ -103,11 +103,9 @@ static bool is_met(const struct run *run, const struct test *test)
     }
 }
 
-/* A block whose condition holds becomes the place of the request, and its directives run at once.
- */
-/* The block is the location now. Without a handler of its own it leaves the one that was found
- * before, which is lost where it would pass the request on: where to is a setting of the former
- * location. */
+/* Makes the block the location of the request. If it has no handler, the handler that was found
+ * before remains, unless that one passes requests to a backend: its target is a setting of the
+ * former location. */
 static void enter(struct request *request, const struct http_location *block)
 {
     const struct http_location *former = request->answering;
@@ -120,6 +118,8 @@ static void enter(struct request *request, const struct http_location *block)
     }
 }
 
+/* If the condition is true, the block becomes the location of the request, and its directives run
+ * at once. */
 static enum handler_result run_if(struct run *run, const struct instruction *instruction)
 {
     if (!is_met(run, &instruction->test)) {
@@ -136,16 +136,16 @@ static enum handler_result run_if(struct run *run, const struct instruction *ins
 
 /* ---- rewrite ---- */
 
-/* A new URI in the making: pieces of its path, then pieces of its arguments. */
+/* A new URI in parts: those of the path, then those of the arguments. */
 struct target {
     struct str *path;
     struct str *args;
     unsigned path_count;
     unsigned args_count;
-    bool has_args; /* the '?' was seen */
+    bool has_args; /* a '?' was found */
 };
 
-/* A text of the replacement; its first '?' begins the arguments. */
+/* Adds text of the replacement; its first '?' begins the arguments. */
 static void rewrite_run_add_text(struct target *target, struct str text)
 {
     const char *question = target->has_args ? NULL : str_find_char(text, '?');
@@ -161,8 +161,8 @@ static void rewrite_run_add_text(struct target *target, struct str text)
     }
 }
 
-/* Captures are of the decoded URI: where the client had encoded something they are encoded again.
- */
+/* Captures are from the decoded URI: if the client had encoded something, they are encoded
+ * again. */
 static bool was_encoded(const struct request *request)
 {
     return request->uri_has_quoted || str_find_char(request->uri, '+') != NULL;
@@ -173,7 +173,8 @@ static struct str capture_value(const struct request *request, unsigned number)
     return number < request->env.capture_count ? request->env.captures[number] : STR_NONE;
 }
 
-/* First, so that all captures are of one expression: a map may match another. */
+/* Evaluated before the captures are used, since a map may match another expression and replace
+ * them. */
 static struct str *evaluate_variables(struct request *request, const struct template *template)
 {
     struct str *values = arena_array(&request->arena, template->count + 1, sizeof(struct str));
@@ -194,7 +195,7 @@ static void evaluate(struct request *request, const struct instruction *instruct
     struct arena *arena = &request->arena;
     const struct str *values = evaluate_variables(request, template);
 
-    /* A text may be divided, and old arguments bring two pieces more. */
+    /* A text may be split in two, and the current arguments add two parts. */
     target->path = arena_array(arena, 2 * template->count + 4, sizeof(struct str));
     target->args = arena_array(arena, 2 * template->count + 4, sizeof(struct str));
     for (unsigned i = 0; i < template->count; i++) {
@@ -253,7 +254,7 @@ static enum handler_result change_uri(struct run *run, const struct instruction 
     struct arena *arena = &request->arena;
     struct str path = arena_join(arena, target->path, target->path_count);
 
-    /* Arguments that are left out are empty; where there were none $args stays missing. */
+    /* Without new arguments the result is empty; if there were none before, $args remains unset. */
     struct str args = target->has_args ? arena_join(arena, target->args, target->args_count)
                       : instruction->keeps_args ? request->args
                                                 : str_head(request->args, 0);
@@ -322,7 +323,7 @@ static enum handler_result run_return(struct request *request,
     const struct template *text = instruction->replacement;
 
     if (instruction->is_text) {
-        request->response.status = instruction->status; /* the text may hold $status */
+        request->response.status = instruction->status; /* the text may use $status */
         struct str body = text == NULL ? STR("") : template_text(text, &request->env);
         response_set_type(request);
         struct str type = instruction->status == 204 && request == request->main
@@ -335,7 +336,7 @@ static enum handler_result run_return(struct request *request,
     }
     struct str location = text == NULL ? STR("") : template_text(text, &request->env);
     if (location.len == 0) {
-        /* An empty reference is one to the same place: nginx sends it, too. */
+        /* An empty reference means the same URI: nginx sends it as well. */
         fields_add_known(&request->response.fields, &request->arena, FIELD_LOCATION, STR(""));
         return request_fail(request, instruction->status);
     }
@@ -380,7 +381,7 @@ static enum handler_result run_list(struct run *run)
 
     for (size_t i = 0; i < count && !run->is_over; i++) {
         if (fetched != NULL && i != 0) {
-            fetched->fetch(run->request); /* by a key that the line before has set */
+            fetched->fetch(run->request); /* the key may have been set by the previous directive */
         }
         enum handler_result result = run_one(run, items[i]);
         if (result != HANDLER_NEXT) {
@@ -395,7 +396,7 @@ static enum handler_result run_at(struct request *request, const struct http_loc
     struct run run = {.request = request, .settings = rewrite_settings_at(location)};
     struct instruction **items = run.settings->instructions.items;
 
-    /* The lists are not empty, or is_active had left this out. */
+    /* Lists are not empty, else is_active would have excluded this hook. */
     if (items[0]->kind == DO_RETURN) {
         return run_return(request, items[0]);
     }
@@ -407,7 +408,7 @@ enum handler_result rewrite_run_server(struct request *request)
     return run_at(request, request->server->root);
 }
 
-/* Where no location matches the server itself is the location, whose directives did run. */
+/* If no location matches, the server's root location is used, whose directives have run. */
 enum handler_result rewrite_run_location(struct request *request)
 {
     return request->location == request->server->root ? HANDLER_NEXT

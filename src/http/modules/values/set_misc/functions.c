@@ -1,4 +1,4 @@
-/* What the directives of set_misc compute, by their names. */
+/* The functions of set_misc directives, by name. */
 #include <time.h>
 
 #include "base/checksum.h"
@@ -9,7 +9,7 @@
 #include "http/modules/values/set_misc/text.h"
 #include "http/request/request.h"
 
-#define RANDOM_LENGTH_MAX 64 /* characters of a random text */
+#define RANDOM_LENGTH_MAX 64 /* characters of a random string */
 #define TIME_SIZE_MAX 4096   /* bytes of a formatted time */
 
 #define COMPUTE(name)                                                                              \
@@ -30,7 +30,7 @@ static bool give_hex(struct request *request, const unsigned char *bytes, size_t
     return set_misc_functions_give(value, str_from(room, hex_encode(room, bytes, size)));
 }
 
-/* What cannot be decoded is empty; of set_decode_hex it is a failure. */
+/* A value that cannot be decoded becomes empty; for set_decode_hex that is a failure. */
 static bool give_decoded(bool is_sound, struct str text, struct str *value)
 {
     return set_misc_functions_give(value, is_sound ? text : STR(""));
@@ -43,7 +43,7 @@ static bool give_copy(struct request *request, const unsigned char *bytes, size_
                                                     (struct str){(const char *) bytes, size}));
 }
 
-/* ---- quotes and codes ---- */
+/* ---- quoting and encoding ---- */
 
 COMPUTE(if_empty)
 {
@@ -167,7 +167,7 @@ COMPUTE(hmac_sha256)
     return give_copy(request, sum, sizeof(sum), value);
 }
 
-/* ---- chance ---- */
+/* ---- random values ---- */
 
 bool set_misc_range(struct request *request, const char *name, const struct str texts[2],
                     uint64_t out[2])
@@ -202,8 +202,8 @@ COMPUTE(random_number)
                                                     str_from(digits, format_uint(digits, chance))));
 }
 
-/* Characters of a set whose size divides into 256 as evenly as it can: what would favour some is
- * drawn again. */
+/* Random characters of a set. Random bytes for which some characters would be more likely than
+ * others are discarded. */
 static bool random_text(struct request *request, struct str length_text, struct str alphabet,
                         struct str *value)
 {
@@ -240,7 +240,7 @@ COMPUTE(random_lcalpha)
 
 /* ---- times ---- */
 
-/* A text that strftime cannot hold in the room is empty. */
+/* The result is empty if strftime does not have enough space. */
 static bool give_time(struct request *request, struct str format, const struct tm *parts,
                       struct str *value)
 {

@@ -1,4 +1,5 @@
-/* ngx_http_set_misc_module: variables that are computed between the lines of the rewrite module. */
+/* ngx_http_set_misc_module: variables that are computed among the directives of the rewrite
+ * module. */
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "http/modules/values/set_misc/set_misc.h"
@@ -10,13 +11,13 @@ struct settings_key set_misc_key;
 
 #define ARGS_MAX 2 /* of a function */
 
-/* A line that computes a value. */
+/* A directive that computes a value. */
 struct set_step {
     struct rewrite_step step;
     const struct value_function *function;
     struct variable *variable;
     struct template *args[ARGS_MAX];
-    unsigned count; /* of args */
+    unsigned count; /* number of args */
 };
 
 static enum handler_result run_set(struct request *request, const struct rewrite_step *step)
@@ -41,7 +42,7 @@ struct rotate_step {
     struct rewrite_step step;
     struct variable *variable;
     struct template *range[2];
-    uint64_t *next; /* that is given next; of this worker */
+    uint64_t *next; /* the next value; per worker */
     bool *has_next;
 };
 
@@ -56,8 +57,8 @@ static enum handler_result run_rotate(struct request *request, const struct rewr
     if (!set_misc_range(request, "set_rotate", texts, range)) {
         return request_fail(request, 500);
     }
-    /* A variable that is a number is counted on from there (a cookie's, say); else the worker
-     * counts. */
+    /* If the variable is a number (from a cookie, for example), the next one is based on that; else
+     * on the worker's counter. */
     struct str former = STR_NONE;
     uint64_t value;
     if (variable_get(&request->env, rotate->variable, &former) && parse_uint(former, &value)) {
@@ -86,7 +87,7 @@ struct hashed_step {
     struct rewrite_step step;
     struct variable *variable;
     struct template *list;
-    struct vec lists; /* struct upstream_list *: those that were there when it was read */
+    struct vec lists; /* struct upstream_list *: those that exist before this directive */
     struct template *text;
 };
 
@@ -121,7 +122,7 @@ static enum handler_result run_hashed(struct request *request, const struct rewr
 
 /* ---- while the configuration is read ---- */
 
-/* The lists of upstream_list lines of this reading: struct upstream_list *. */
+/* The upstream_list directives of this configuration: struct upstream_list *. */
 static struct vec *lists_of(struct conf *conf)
 {
     return conf_state(conf, "upstream_list", sizeof(struct vec));
@@ -150,7 +151,7 @@ static bool list_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* The variable of the first argument; NULL after conf_error. */
+/* Looks up the variable of the first argument; NULL after conf_error. */
 static struct variable *first_variable(struct conf_scope *scope, const struct conf_node *node)
 {
     const struct http_hooks *hooks = http_main_of(scope->conf)->hooks;
@@ -165,13 +166,13 @@ static struct variable *first_variable(struct conf_scope *scope, const struct co
 static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
 {
     if (scope->context == IN_HTTP) {
-        return; /* as with OpenResty it names the variable there, and is not inherited */
+        return; /* as in OpenResty, the variable is set there, and the directive is not inherited */
     }
     http_main_of(scope->conf)->hooks->add_step(scope, step);
 }
 
-/* A function is applied to the arguments after the variable; where one is missing, to the variable
- * itself first. */
+/* A function gets the arguments after the variable; if there is one too few, the variable itself is
+ * the first. */
 static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {

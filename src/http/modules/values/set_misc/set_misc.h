@@ -1,4 +1,4 @@
-/* Inside ngx_http_set_misc_module: what its files share. Implemented in functions.c. */
+/* Shared by the files of ngx_http_set_misc_module. Implemented in functions.c. */
 #ifndef HTTP_MODULES_VALUES_SET_MISC_SET_MISC_H
 #define HTTP_MODULES_VALUES_SET_MISC_SET_MISC_H
 
@@ -11,11 +11,10 @@ struct set_misc_settings {
 
 extern struct settings_key set_misc_key;
 
-/* By name of the directive. */
+/* By the name of the directive. */
 extern const struct value_function set_misc_functions[];
 
-/* Two numbers that are not negative, the smaller one first. False: they are none, which was logged.
- */
+/* Parses two non-negative numbers, the smaller one first. False: invalid, which was logged. */
 bool set_misc_range(struct request *request, const char *name, const struct str texts[2],
                     uint64_t out[2]);
 

@@ -36,7 +36,7 @@ struct str base32_encode(struct arena *arena, struct str bytes, struct str alpha
     char *room = arena_text(arena, (bytes.len + 4) / 5 * 8);
     char *at = room;
     uint64_t bits = 0;
-    unsigned count = 0; /* of bits that wait */
+    unsigned count = 0; /* number of pending bits */
 
     for (size_t i = 0; i < bytes.len; i++) {
         bits = bits << 8 | (unsigned char) bytes.data[i];
@@ -53,7 +53,7 @@ struct str base32_encode(struct arena *arena, struct str bytes, struct str alpha
     return str_from(room, at);
 }
 
-/* The value of each character: 0 to 31, or -1. */
+/* The value of each character: 0 to 31, or -1 if it is not in the alphabet. */
 static void read_alphabet(struct str alphabet, int8_t values[256])
 {
     memset(values, -1, 256);
