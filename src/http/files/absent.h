@@ -1,6 +1,6 @@
 /* A cache of names next to a file that do not exist. A new name in a directory changes the
- * directory's ctime: as long as that is the same, one stat() of the directory answers for all names
- * that were looked up before. */
+ * directory's ctime: as long as that is unchanged, one stat() of the directory is sufficient for
+ * all names that were looked up before. */
 #ifndef HTTP_FILES_ABSENT_H
 #define HTTP_FILES_ABSENT_H
 

@@ -18,10 +18,10 @@ struct scan {
 };
 
 /*
- * Each of these gives the first byte from `at` on that is of the kind, or scan->end.
+ * Each of these returns the first byte of its kind from `at` on, or scan->end.
  *   scan_control: below 32, or 127
  *   scan_name_end: neither letter, digit nor hyphen
- *   scan_blank: blank or tab
+ *   scan_blank: space or tab
  */
 
 static inline const char *scan_control_slowly(const char *at, const char *end)

@@ -5,7 +5,7 @@
 #include "server/module.h"
 
 #define HOST_MAX 256 /* bytes of a host; a longer one is invalid */
-/* bytes of the shortest Referer with a public host name, "http://a.bc" */
+/* Bytes of the shortest Referer with a public host name, "http://a.bc". */
 #define REFERER_LEAST 11
 
 /* The valid referers of a location. */

@@ -13,7 +13,7 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* most bytes of a body that becomes a value; memcached's own limit is usually 1 MB */
+/* Most bytes of a body that becomes a value; memcached's own limit is usually 1 MB. */
 #define VALUE_MAX (16 * 1024 * 1024)
 #define LINE_MAX 4096 /* bytes of a line of an answer */
 #define KEY_MAX 250   /* bytes of a key, memcached's limit */

@@ -13,7 +13,7 @@
 #include "server/module.h"
 
 #define LINE_MAX_DEFAULT (1024 * 1024) /* longest line in bytes; a longer one is split */
-/* most bytes that one rule may produce from a line */
+/* Most bytes that one rule may produce from a line. */
 #define RESULT_MAX ((size_t) 16 * 1024 * 1024)
 
 /* One subs_filter directive. */

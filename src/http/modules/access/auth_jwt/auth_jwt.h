@@ -56,7 +56,7 @@ enum handler_result jwt_check(struct request *request);
 /* ---- keys.c ---- */
 
 #define KEYS_RETRY_MS 1000 /* a failed request for keys is not repeated for this long */
-/* nor is one repeated this soon because a token names an unknown key */
+/* Nor is one repeated this soon because a token names an unknown key. */
 #define KEYS_RENEW_MS 5000
 
 /* Gets the key set of a source; valid as long as the request. HANDLER_NEXT: *out is set; otherwise

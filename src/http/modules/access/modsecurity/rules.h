@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* most bytes of a response body that are held for the engine */
+/* Most bytes of a response body that are held for the engine. */
 #define RESPONSE_LOOKED_AT_MAX (1 << 20)
 
 /* Media types for which the result of the test is cached. */

@@ -9,13 +9,13 @@
 
 #define FIRST_READ_MIN 4096   /* bytes; buffer_size if that is larger */
 #define LONG_READ (64 * 1024) /* bytes of one read of a long body */
-/* bytes of an input buffer beyond buffer_size: undecoded bytes, or a long read */
+/* Bytes of an input buffer beyond buffer_size: undecoded bytes, or a long read. */
 #define INPUT_MORE (80 * 1024)
 #define INPUT_LIMIT (64 * 1024 * 1024) /* limit of the input buffer, for any buffer_size */
 #define READS_MAX 16                   /* consecutive reads without payload */
 #define SCARCE_REST_MS 100  /* idle time of a connection to a backend with few connections */
 #define SCARCE_LIFE_MS 1000 /* lifetime of such a connection */
-/* contents of stderr and GET_VALUES_RESULT up to this size are processed as a whole */
+/* Contents of stderr and GET_VALUES_RESULT up to this size are processed as a whole. */
 #define WHOLE_CONTENT 4096
 
 /* ---- protocol errors ---- */

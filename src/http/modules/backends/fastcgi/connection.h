@@ -6,15 +6,14 @@
 #include "http/modules/backends/fastcgi/fastcgi.h"
 
 /*
- * At upstream_connection.state, for as long as that connection lives. As long as it carries one
- * request at a time, the payload of its records is decoded where it lies, in the connection's input
- * buffer:
+ * State of a connection, at upstream_connection.state; it lives as long as the connection. While
+ * the connection carries one request at a time, the payload of records is decoded in place, in the
+ * connection's input buffer, so that a small response is never copied:
  *
- *     | decoded, not read | gap: headers, padding | as it came |
- *     ^ in_start                                               ^ in_end
+ *     | decoded, not read | gap: headers, padding | not decoded |
+ *     ^ in_start                                                ^ in_end
  *
- * so that a small answer is never copied. On a shared one each stream has bytes of its own, filled
- * as they arrive.
+ * On a shared connection each stream has a buffer of its own, filled as bytes arrive.
  */
 struct fastcgi_connection {
     struct upstream_connection *connection;

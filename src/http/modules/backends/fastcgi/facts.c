@@ -11,7 +11,7 @@ enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN, FACTS_MASK };
 
 #define FACTS_BITS 2
 #define LOOK_UNIT_MS 64
-/* a time further in the future is from before the counter wrapped */
+/* A time further in the future is from before the counter wrapped. */
 #define PAUSE_UNITS_MAX 4096
 
 #define MULTIPLEX_MAX 1024 /* requests on one connection, whatever the backend reports */

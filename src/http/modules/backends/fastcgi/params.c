@@ -7,7 +7,7 @@
 #define LENGTHS_MAX (2 * (size_t) PAIR_LENGTH_SIZE)
 #define WORD 32 /* short strings are copied by words: this many bytes after them are readable */
 #define SCRATCH_MIN 2048
-/* bytes of scratch memory that are kept for the next request */
+/* Bytes of scratch memory that are kept for the next request. */
 #define SCRATCH_KEPT (256 * 1024)
 
 /* ---- when the configuration is read ---- */

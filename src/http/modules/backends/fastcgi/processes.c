@@ -12,7 +12,7 @@
 
 #define ANSWER_MS 10   /* a free process answers within this time */
 #define PAUSE_MS 10000 /* until the next attempt, after none answered */
-/* a connection that was answered this late waited for another one to end */
+/* A connection that was answered this late waited for another one to end. */
 #define LATE_MS 250
 #define PROCESSES_MAX 1024
 

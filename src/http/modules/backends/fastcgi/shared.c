@@ -11,7 +11,7 @@
 #define UNREAD_MAX (1024 * 1024) /* most unread bytes of one request; with more, it fails */
 #define PENDING_MIN 512          /* initial bytes of a buffer of a stream */
 #define TABLE_MIN 16
-/* a connection with this many aborted requests that have not ended is closed */
+/* A connection with this many aborted requests that have not ended is closed. */
 #define ABANDONED_MAX 64
 
 struct fastcgi_stream fastcgi_abandoned;

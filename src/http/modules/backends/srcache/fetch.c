@@ -14,7 +14,7 @@
 /* bytes of a stored header, in addition to srcache_most */
 
 #define HEAD_MOST ((size_t) 64 * 1024)
-/* bytes of a stored response that are kept in memory */
+/* Bytes of a stored response that are kept in memory. */
 #define MEMORY_MOST ((size_t) 256 * 1024)
 
 /* The output of the subrequest; in the request's arena. */

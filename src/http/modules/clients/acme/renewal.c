@@ -8,7 +8,7 @@
 #define LOCKED_S 1         /* the same while another process has the lock */
 #define RETRY_FIRST_S 30   /* after the first failure; doubled with each further one */
 #define RETRY_MOST_S 21600 /* 6 hours */
-/* If the CA has reached a rate limit, and does not say for how long. */
+/* After the rate limit of a CA that does not tell for how long. */
 #define RETRY_LIMITED_S 3600
 #define CLOCK_SLACK_S 5 /* tolerance for a clock that was set back */
 #define SPACE_S 60      /* least time between two certificates for the same names */

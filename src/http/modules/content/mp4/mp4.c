@@ -1,4 +1,4 @@
-/* ngx_http_mp4_module: a part of a video between two times. */
+/* Ngx_http_mp4_module: a part of a video between two times. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -109,7 +109,7 @@ static struct codec_shape shape_for(const struct encoder_settings *settings, int
  * long, a smaller one libdeflate only stores. */
 #define WHOLE_MAX (64 * 1024)
 #define WHOLE_LEAST 64
-/* libdeflate has no smaller window. */
+/* Libdeflate has no smaller window. */
 #define WINDOW_WHOLE (32 * 1024)
 
 static bool whole_shape_for(const struct encoder_settings *settings, int64_t length,

@@ -9,7 +9,7 @@
 #include "http/request/request.h"
 
 #define SSI_IF_DEPTH_MAX 32 /* nested `if`s */
-/* total bytes of all blocks of a request and its subrequests */
+/* Total bytes of all blocks of a request and its subrequests. */
 #define SSI_BLOCKS_MAX (1024 * 1024)
 #define SSI_OUTPUT_SIZE 4096 /* bytes of small outputs that are combined */
 #define SSI_WORK_AT_ONCE 16  /* directives before other requests get a turn */

@@ -10,7 +10,7 @@
 
 /* Bytes of a tag that are examined; a script or style with a longer tag is not trimmed. */
 #define TRIM_TAG_MAX 48
-/* last bytes of the input that are remembered: the length of "<![endif]-->" */
+/* Last bytes of the input that are remembered: the length of "<![endif]-->". */
 #define TRIM_TAIL 12
 #define TRIM_HELD 16 /* most bytes that are held until it is known what follows */
 
