@@ -205,7 +205,8 @@ bool shm_table_lock(struct shm_table *table)
         return false;
     }
     rebuild(table);
-    log_alert(log_main, 0, "a process died inside a table in shared memory; it was repaired");
+    log_alert(log_main, 0,
+              "a process died while it changed a table in shared memory; the table was repaired");
     return true;
 }
 

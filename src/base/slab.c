@@ -237,7 +237,9 @@ static void lock_take(struct slab *slab)
 {
     if (shm_lock_take(&slab->lock)) {
         rebuild(slab);
-        log_alert(log_main, 0, "a process died inside a shared memory allocator; it was repaired");
+        log_alert(
+            log_main, 0,
+            "a process died while it changed a shared memory allocator; the allocator was repaired");
     }
 }
 

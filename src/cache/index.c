@@ -217,8 +217,10 @@ void cache_index_take(struct cache_index *index)
     CHECK_MAGIC(index, CACHE_INDEX_MAGIC);
     if (shm_lock_take(&index->lock)) {
         repair(index);
-        log_alert(log_main, 0, "a process died inside the index of cache \"%.*s\"; it was repaired",
-                  (int) index->path_length, index->path);
+        log_alert(
+            log_main, 0,
+            "a process died while it changed the index of cache \"%.*s\"; the index was repaired",
+            (int) index->path_length, index->path);
     }
 }
 

@@ -212,7 +212,8 @@ static bool add_rule(struct cache *cache, uint64_t length, const uint8_t digest[
     }
     cache_index_release(index);
     if (takes_all) {
-        log_warn(log_main, 0, "too many purges of cache \"%.*s\" at once: all of it is purged",
+        log_warn(log_main, 0,
+                 "too many purges of cache \"%.*s\" at once: the whole cache is purged",
                  STR_ARG(cache->name));
     }
     if (rule != NULL) {

@@ -138,9 +138,10 @@ static void warn_of_many(struct cache_sync *sync)
     counters_mine->limited++;
     if (sync->warned_ms == 0 || cache_now_ms() - sync->warned_ms > WARN_MS) {
         sync->warned_ms = cache_now_ms();
-        log_warn(log_main, 0,
-                 "too many purges of cache \"%.*s\" wait for the store: the other nodes purge all",
-                 STR_ARG(sync->cache->name));
+        log_warn(
+            log_main, 0,
+            "too many purges of cache \"%.*s\" wait for the store: the other nodes purge the whole cache",
+            STR_ARG(sync->cache->name));
     }
 }
 
@@ -322,10 +323,10 @@ static void purges_exchanged(void *owner, struct store_table *table, bool is_rea
     }
     shm_lock_release(&log->lock);
     if (former_ms != 0 && former_ms + kept_ms - margin_ms < now_ms) {
-        log_warn(log_main, 0,
-                 "cache \"%.*s\": this node was without the store for longer than purges are kept; "
-                 "all is purged",
-                 STR_ARG(sync->cache->name));
+        log_warn(
+            log_main, 0,
+            "cache \"%.*s\": this node was disconnected from the store for longer than purges are kept; the whole cache is purged",
+            STR_ARG(sync->cache->name));
         md5_of(STR_NONE, all);
         cache_purge_digest(sync->cache, 0, all);
     }

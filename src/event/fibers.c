@@ -59,7 +59,7 @@ static void tell_broken(const char *rule, const void *subject)
 {
     const struct log *log = subject != NULL ? subject : log_main;
 
-    log_error(log, 0, "aborted: a rule of fibers was broken: %s", rule);
+    log_error(log, 0, "aborted because of a bug in its code: %s", rule);
 }
 
 bool loop_host_fibers(unsigned max_fibers, size_t stack_size)

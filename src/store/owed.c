@@ -67,7 +67,8 @@ static void owed_lock(struct owed *owed)
     *owed->cursor.text = '\0';
     atomic_store(&owed->count, 0);
     slab_keep(owed->slab, owed_is_own, owed);
-    log_alert(log_main, 0, "a process died inside a zone that nodes share; it was repaired");
+    log_alert(log_main, 0,
+              "a process died while it changed a zone that nodes share; the zone was repaired");
 }
 
 /* ---- with the lock held ---- */

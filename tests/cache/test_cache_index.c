@@ -154,7 +154,7 @@ static void what_a_dead_process_left_is_mended(void **state)
     waitpid(child, &status, 0);
 
     cache_index_take(in());
-    assert_true(was_logged("it was repaired"));
+    assert_true(was_logged("the index was repaired"));
     assert_int_equal(in()->count, 999);
     assert_int_equal(in()->size, 9990);
     for (unsigned i = 0; i < 1000; i++) {

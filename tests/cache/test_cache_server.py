@@ -262,7 +262,7 @@ def client_was_reset(client):
 
 def test_the_cache_stays_right_while_workers_die(serve, fast):
     server = serve(HTTP % ("max_size=100k manager_sleep=1ms", fast.port),
-                   main="worker_processes 2;", allow=["exited on signal 9", "it was repaired"])
+                   main="worker_processes 2;", allow=["exited on signal 9", "was repaired"])
     for round in range(10):
         workers = wait_workers(server, 2)
         done = threading.Event()

@@ -87,7 +87,7 @@ class Storm:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_in_a_storm(serve, seed):
-    server = serve(HTTP, main="worker_processes 4;", allow=[r"does not turn, others take its connections"])
+    server = serve(HTTP, main="worker_processes 4;", allow=[r"is blocked, other workers accept its connections"])
     storm = Storm(server, seed)
     with Traffic(server.port, short=4, kept=0) as traffic, Lag() as lag:
         for step in storm.random.sample([storm.reload, storm.regroup, storm.toggle, storm.move, storm.stop] * 2, 10):
@@ -116,7 +116,7 @@ def test_killed_workers_lose_what_they_had_in_hand(serve):
 @pytest.mark.parametrize("pause", [0, 0.001])
 def test_nobody_waits_for_workers_that_were_stopped(serve, alive, pause):
     """Whoever accepts, whoever stands by: as long as one worker turns, connections are served."""
-    server = serve(HTTP, main="worker_processes 3;", allow=[r"does not turn, others take its connections"])
+    server = serve(HTTP, main="worker_processes 3;", allow=[r"is blocked, other workers accept its connections"])
     workers = wait_workers(server, 3)
     still = [pid for pid in workers if pid != workers[alive]]
     with Traffic(server.port, short=4, kept=0, pause=pause) as traffic:
@@ -128,7 +128,7 @@ def test_nobody_waits_for_workers_that_were_stopped(serve, alive, pause):
             # What they have accepted waits; what comes from now on does not: it is over while they stand still.
             with Traffic(server.port, short=4, kept=0, pause=pause) as later:
                 later.wait_for(100)
-                server.wait_log("does not turn, others take its connections")
+                server.wait_log("is blocked, other workers accept its connections")
                 later.wait_for(200)
         finally:
             for pid in still:

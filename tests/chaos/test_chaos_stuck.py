@@ -34,7 +34,7 @@ def connect_meanwhile(server, still, is_noticed=True):
     with Traffic(server.port, short=4, kept=0, pause=0.002) as traffic:
         traffic.wait_for(100)
         for pid in still if is_noticed else ():
-            server.wait_log("worker process %d does not turn" % pid)
+            server.wait_log("worker process %d is blocked" % pid)
         traffic.wait_for(200)
     traffic.assert_nothing_lost()
     assert not traffic.pids() & set(still), "a worker that was stopped answered"
@@ -49,7 +49,7 @@ def test_nobody_waits_for_a_stopped_worker(serve):
         wait_all_answer(traffic, workers)
         with stopped(victim):
             connect_meanwhile(server, [victim])
-        server.wait_log("worker process %d turns again" % victim)
+        server.wait_log("worker process %d runs again" % victim)
         wait_all_answer(traffic, workers)
     traffic.assert_nothing_lost()
 

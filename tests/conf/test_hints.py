@@ -138,7 +138,7 @@ def test_who_has_the_port(tmp_path):
         said = on_a_terminal(tmp_path, "error_log logs/e; daemon off; pid pid; events { } http { access_log off; server { "
                              "listen 127.0.0.1:%d; } }" % port)
     assert "still could not bind()" in said
-    assert "    port %d is taken by process %d (" % (port, os.getpid()) in said, said
+    assert "    port %d is in use by process %d (" % (port, os.getpid()) in said, said
 
 
 @pytest.fixture

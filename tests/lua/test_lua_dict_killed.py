@@ -62,7 +62,7 @@ server {
 
 def test_workers_are_killed_while_they_write(serve):
     """Each in another place of its writing. Whoever comes after finds every value whole, can write itself, and nothing is lost."""
-    server = serve(HTTP, main="worker_processes 2;", allow=["exited on signal 9", "it was repaired"])
+    server = serve(HTTP, main="worker_processes 2;", allow=["exited on signal 9", "was repaired"])
     wait_workers(server, 2)
     before = server.get("/empty").text
     written = 0

@@ -257,7 +257,7 @@ def test_a_backend_that_is_this_server(mail):
         client.read()
         client.say(b"USER u\r\n")
         assert client.say(b"PASS p\r\n", None).startswith(b"-ERR internal server error")
-    mail.server.wait_log("the session came round 11 times")
+    mail.server.wait_log("the session has passed through this server 11 times")
     assert len(mail.auth.requests) == 12
 
 

@@ -233,7 +233,7 @@ def greeting(address):
 def test_mail_while_workers_stand_by_and_stand_still(serve):
     text = mail_conf("auth_http 127.0.0.1:9; server { listen 127.0.0.1:@PORT1@; protocol imap; } "
                      "server { listen unix:@DIR@/imap.sock; protocol imap; }", main="worker_processes 3;")
-    server = serve(conf=re.sub(r"\Z", "http { %s }" % PLAIN, text), allow=["does not turn"])
+    server = serve(conf=re.sub(r"\Z", "http { %s }" % PLAIN, text), allow=["is blocked, other workers"])
     workers = wait_workers(server, 3)
     with Traffic(server.port, short=4, kept=0) as traffic:
         traffic.wait_for(500)

@@ -143,7 +143,7 @@ def test_a_node_that_was_away_too_long(nodes, redis):
     until(lambda: os.path.exists(contact), "the file")
     second.restart(lambda: os.utime(contact, (time.time() - 3600,) * 2))
     second.loses("/a", texts["/a"])
-    second.server.wait_log("for longer than purges are kept; all is purged")
+    second.server.wait_log("for longer than purges are kept; the whole cache is purged")
     texts = first.fill("/a")
     until(lambda: os.path.exists(first.server.path("logs", "cache", ".sync")), "the file")
     first.restart(lambda: os.utime(first.server.path("logs", "cache", ".sync"), (time.time() - 3000,) * 2))

@@ -228,13 +228,13 @@ def test_what_follows_is_left_alone(server, backend):
 
 
 REFUSED = {
-    "another protocol": ("USER", b"GET / HTTP/1.0\r\n\r\n", "client sent no CONNECT of MQTT"),
-    "another message": ("USER", PINGREQ, "client sent no CONNECT of MQTT"),
-    "broken": ("USER", connect(b"id", b"joe")[:-1].replace(b"\x10\x13", b"\x10\x12"), "client sent no CONNECT of MQTT"),
-    "nothing to change, another protocol": ("NONE", b"HELO\r\n", "client sent no CONNECT of MQTT"),
-    "announced too large": ("TINY", b"\x10\xff\x7f", "CONNECT of MQTT is too large: 16386 bytes"),
-    "too large when changed": ("TINY", connect(b"x" * 30), "CONNECT of MQTT is too large: 76 bytes"),
-    "too large for the old name": ("OLD", connect(b"id"), "CONNECT of MQTT is too large: 21 bytes"),
+    "another protocol": ("USER", b"GET / HTTP/1.0\r\n\r\n", "client did not send an MQTT CONNECT packet"),
+    "another message": ("USER", PINGREQ, "client did not send an MQTT CONNECT packet"),
+    "broken": ("USER", connect(b"id", b"joe")[:-1].replace(b"\x10\x13", b"\x10\x12"), "client did not send an MQTT CONNECT packet"),
+    "nothing to change, another protocol": ("NONE", b"HELO\r\n", "client did not send an MQTT CONNECT packet"),
+    "announced too large": ("TINY", b"\x10\xff\x7f", "MQTT CONNECT packet is too large: 16386 bytes"),
+    "too large when changed": ("TINY", connect(b"x" * 30), "MQTT CONNECT packet is too large: 76 bytes"),
+    "too large for the old name": ("OLD", connect(b"id"), "MQTT CONNECT packet is too large: 21 bytes"),
     "too large a value": ("HUGE", connect(b"id"), "72000 bytes are more than MQTT has"),
 }
 

@@ -130,9 +130,9 @@ def test_a_circle_of_connections_ends(server):
     """It went on after its client had left, as long as there were connections."""
     assert say(server.port_of("PORT7")) == b""
     assert len(server.wait_lines("round.log", 12)) == 12  # one from outside, ten, and one too many
-    server.wait_log(r"the session came round 11 times.*max_self_hops")
+    server.wait_log(r"the session has passed through this server 11 times.*max_self_hops")
     assert say(server.port_of("PORT8")) == b""
-    server.wait_log(r"the session came round 4 times")
+    server.wait_log(r"the session has passed through this server 4 times")
 
 
 def test_a_circle_of_datagrams_ends(server):
@@ -141,7 +141,7 @@ def test_a_circle_of_datagrams_ends(server):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.connect(("127.0.0.1", server.port_of(port)))
             client.send(b"round")
-            server.wait_log(r"the session came round %d times.*max_self_hops.* udp client" % rounds)
+            server.wait_log(r"the session has passed through this server %d times.*max_self_hops.* udp client" % rounds)
             assert server.wait_lines(log)[0].startswith("500 ")  # of the last one; the others wait for an answer
 
 
@@ -228,7 +228,7 @@ def test_clients_that_speak_no_tls_are_logged(tmp_path):
 def test_a_session_has_a_bound(server):
     assert say(server.port_of("PORT6")) != b"x"
     assert server.wait_lines("full.log")[0].startswith("500 ")
-    server.wait_log("takes more memory than session_memory_limit")
+    server.wait_log("the session exceeds session_memory_limit")
 
 
 def test_one_address_in_two_blocks():

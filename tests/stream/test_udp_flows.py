@@ -228,7 +228,7 @@ def test_those_who_never_came_back_give_way(serve):
         client.send(b"flood %d" % number)
         assert backend.take()[0] == b"flood %d" % number
     flows.check()
-    assert server.read("error.log").count("udp client gives way to others") == 60 - 25
+    assert server.read("error.log").count("udp session was closed to free space for others") == 60 - 25
     for client in flood:
         client.close()
     server.wait_log("30 worker_connections are not enough, the oldest unproved udp clients give way")

@@ -61,8 +61,7 @@ void lint_real_ip(struct lint *lint, const struct conf_node *node)
 {
     if (lint_has_arg(node, "0.0.0.0/0") || lint_has_arg(node, "::/0")) {
         lint_report(lint, node,
-                    "every client can say which address it has: access rules, limits and logs "
-                    "believe it");
+                    "every client can choose the address that access rules, limits and logs use");
     }
 }
 

@@ -304,10 +304,11 @@ enum handler_result request_respond(struct request *request, enum handler_result
 static enum handler_result end_circle(struct request *request)
 {
     counters_mine->limited++;
-    log_error(&request->log, 0,
-              "the request came round %u times: a backend that it is passed on to is this server "
-              "itself (max_self_hops)",
-              connection_hops(request->connection));
+    log_error(
+        &request->log, 0,
+        "the request has passed through this server %u times: one of its backends is this server "
+        "itself (max_self_hops)",
+        connection_hops(request->connection));
     return request_fail(request, 508);
 }
 

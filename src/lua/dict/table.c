@@ -290,7 +290,9 @@ void dict_lock(struct dict_table *table)
 {
     if (shm_lock_take(&table->lock)) {
         mend(table);
-        log_alert(log_main, 0, "a process died inside a shared dictionary; it was repaired");
+        log_alert(
+            log_main, 0,
+            "a process died while it changed a shared dictionary; the dictionary was repaired");
     }
 }
 

@@ -155,7 +155,7 @@ static void go(struct script_timer *timer)
         return;
     }
     if (fiber_pool_left() <= capacity.reserve) {
-        script_timer_refuse(timer, "no fiber is left");
+        script_timer_refuse(timer, "no free fiber");
         return;
     }
     counts->running++;

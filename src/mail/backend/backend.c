@@ -249,8 +249,10 @@ static bool comes_round(const struct mail_session *session, const struct addr *a
         return false;
     }
     counters_mine->limited++;
-    log_error(&session->log, 0,
-              "the session came round %u times: its backend is this server itself", *hops);
+    log_error(
+        &session->log, 0,
+        "the session has passed through this server %u times: its backend is this server itself",
+        *hops);
     return true;
 }
 

@@ -67,7 +67,7 @@ bool mail_is_heard(struct mail_session *session)
         conn_wait_output(conn, UNHEARD_MOST, clock_now.now_ms + session->server->timeout_ms);
     if (result == WAIT_TIMED_OUT) {
         counters_mine->limited++;
-        log_info(&session->log, ETIMEDOUT, "client timed out, and does not take our answers");
+        log_info(&session->log, ETIMEDOUT, "client timed out without reading the responses");
     }
     return result == WAIT_READY;
 }

@@ -165,7 +165,7 @@ static void mail_story_start(struct mail_session *session)
     if (fiber_pool_left() <= FIBERS_RESERVED ||
         fiber_start(mail_story_run, session, &session->fiber) == FIBER_NO_STACK) {
         counters_mine->limited++;
-        log_error(&session->log, 0, "no fiber is left for the session");
+        log_error(&session->log, 0, "no free fiber for the session");
         session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
         mail_session_end(session);
     }

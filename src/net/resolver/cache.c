@@ -117,10 +117,10 @@ static void say_full(struct resolver *resolver)
 
     if (resolver->said_full_ms == 0 || now_ms - resolver->said_full_ms >= SAY_FULL_EVERY_MS) {
         resolver->said_full_ms = now_ms == 0 ? 1 : now_ms;
-        log_warn(log_main, 0,
-                 "the resolver's cache is full with %zu names of %zu bytes, %llu answers were "
-                 "forgotten before their time",
-                 resolver->names, resolver->bytes, (unsigned long long) resolver->evicted);
+        log_warn(
+            log_main, 0,
+            "the resolver's cache is full with %zu names of %zu bytes, %llu answers were evicted before they expired",
+            resolver->names, resolver->bytes, (unsigned long long) resolver->evicted);
     }
 }
 

@@ -94,7 +94,7 @@ static void say_process(const char *pid, unsigned port)
     if (file != NULL) {
         fclose(file);
     }
-    hint_say("port %u is taken by process %s (%s)", port, pid, name);
+    hint_say("port %u is in use by process %s (%s)", port, pid, name);
 }
 
 /* Reports the process with the lowest pid that has the socket: the master, for a server with
@@ -129,7 +129,7 @@ static void say_who_has(unsigned port, bool is_datagram)
         snprintf(text, sizeof(text), "%ld", first);
         say_process(text, port);
     } else if (inodes.count != 0 && !is_ours) {
-        hint_say("port %u is taken by a process of another user: \"ss -l%cnp\" as root names it",
+        hint_say("port %u is in use by a process of another user: \"ss -l%cnp\" as root names it",
                  port, is_datagram ? 'u' : 't');
     }
 }
@@ -143,7 +143,7 @@ void bind_hint(const struct addr *addr, bool is_datagram, int error)
         return;
     }
     if (error == EADDRINUSE && addr->any.sa_family == AF_UNIX) {
-        hint_say("the socket's file is there: remove it, if no server is behind it");
+        hint_say("the socket file exists: remove it if no server uses it");
     } else if (error == EADDRINUSE) {
         say_who_has(port, is_datagram);
     } else if ((error == EACCES || error == EPERM) && port != 0 && port < 1024) {

@@ -107,7 +107,7 @@ void placement_open(uint32_t generation, unsigned slots)
     for (; set->count < count; set->count++) {
         if (!handle_open(&set->handles[set->count], size)) {
             log_alert(log_main, errno,
-                      "could not open what workers share about accepting; all of them accept");
+                      "could not create the shared state for accepting; all workers accept");
             set->count++;
             set_free(set);
             return;

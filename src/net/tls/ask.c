@@ -48,7 +48,7 @@ enum tls_progress tls_ask_step(struct tls *tls, enum tls_progress (*run)(struct 
         if (fiber_start_joinable(run_step, &step, &tls->asking) == FIBER_NO_STACK) {
             tls->is_asking = false;
             tls->is_failed = true;
-            log_error(tls->conn->log, 0, "no fiber is left for a handshake with scripts");
+            log_error(tls->conn->log, 0, "no free fiber for a handshake with scripts");
             return TLS_FAILED;
         }
         if (tls->is_asking) {

@@ -140,7 +140,7 @@ static bool ask_script(struct tls *tls, X509_STORE_CTX *chain)
     }
     switch (fiber_start_joinable(run_hook, &ask, &handle)) {
     case FIBER_NO_STACK:
-        log_error(tls->conn->log, 0, "no fiber is left for a script in a handshake");
+        log_error(tls->conn->log, 0, "no free fiber for a script in a handshake");
         break;
     case FIBER_WAITING:
         tls->asked_wait = fiber_join(&handle, tls->deadline_ms);

@@ -292,7 +292,7 @@ static enum tls_progress end_handshake(struct tls *tls)
     SSL_get0_alpn_selected(tls->ssl, &alpn, &alpn_size);
     if (alpn_size == 0) {
         messages->alert = TLS_ALERT_NO_APPLICATION_PROTOCOL;
-        log_info(tls->conn->log, 0, "no application protocol was agreed on (ALPN)");
+        log_info(tls->conn->log, 0, "no application protocol was negotiated (ALPN)");
         return TLS_FAILED;
     }
     tls->is_established = true;

@@ -26,7 +26,7 @@ struct str ocsp_request_bytes(const struct ocsp_question *question, struct arena
     }
     OCSP_REQUEST_free(request);
     if (bytes.len == 0) {
-        tls_log_at(question->log, LOG_ALERT, "OCSP request could not be made");
+        tls_log_at(question->log, LOG_ALERT, "could not create an OCSP request");
     }
     return bytes;
 }

@@ -139,7 +139,7 @@ static void take_up(struct tls_watch *watch)
     if (context->settings.certificates.count != 0) {
         const struct tls_certificate *first =
             vec_at(&context->settings.certificates, struct tls_certificate, 0);
-        log_notice(watch_log, 0, "certificate \"%.*s\" changed, taken up",
+        log_notice(watch_log, 0, "certificate \"%.*s\" changed, reloaded",
                    STR_ARG(first->certificate));
     }
 }
@@ -166,7 +166,7 @@ static void loaded(struct thread_job *job)
         take_up(watch);
         return;
     }
-    log_error(watch_log, 0, "%.*s, the former certificates stay in use", STR_ARG(watch->error));
+    log_error(watch_log, 0, "%.*s, the previous certificates are kept", STR_ARG(watch->error));
     tls_identities_free(&watch->loaded.identities);
     arena_free(&watch->arena);
 }

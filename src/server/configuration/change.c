@@ -125,10 +125,10 @@ static void note(struct generation *next, struct generation *old, enum change ch
         ask_for_confirmation(next, old);
     } else {
         waiting.return_to = 0;
-        log_notice(log_main, 0,
-                   "configuration %u runs again; files on the disk are as before, and the next "
-                   "reload or start reads them",
-                   next->kept.number);
+        log_notice(
+            log_main, 0,
+            "configuration %u runs again; the files on the disk are unchanged, and the next reload or start reads them",
+            next->kept.number);
     }
     history_state_keep(next, waiting.return_to);
 }
@@ -155,7 +155,7 @@ struct generation *change_make(struct generation *old, enum change change)
     if (next == NULL) {
         counters_mine->reload_failures++;
         if (change != CHANGE_RELOAD) {
-            log_error(log_main, 0, "the configuration that runs stays");
+            log_error(log_main, 0, "the running configuration is kept");
         }
         return NULL;
     }

@@ -52,11 +52,11 @@ static const char *library_of(struct str directive)
     if (str_find(directive, STR("enable_ntls")) != NULL ||
         str_find(directive, STR("ssl_sign_certificate")) != NULL ||
         str_find(directive, STR("ssl_enc_certificate")) != NULL) {
-        return "it takes Tongsuo, a fork of OpenSSL, which this is not built for";
+        return "it needs Tongsuo, a fork of OpenSSL; this binary is built with OpenSSL";
     }
-    return str_is(directive, "ssl_async") ? "it takes an engine of OpenSSL that works "
-                                            "asynchronously, which this is not built for"
-                                          : NULL;
+    return str_is(directive, "ssl_async")
+               ? "it needs an asynchronous engine of OpenSSL, which this binary does not support"
+               : NULL;
 }
 
 static bool has_name(struct str names, struct str name)

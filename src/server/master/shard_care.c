@@ -462,7 +462,7 @@ static void poke(struct process *process, struct slot_watch *watch)
 static void has_turned(struct slot_watch *watch)
 {
     if (watch->is_stuck) {
-        log_notice(log_main, 0, "worker process %d turns again", (int) watch->pid);
+        log_notice(log_main, 0, "worker process %d runs again", (int) watch->pid);
     }
     watch->looks = 0;
     watch->is_stuck = false;
@@ -502,7 +502,7 @@ static bool look_at_slot(const struct generation *generation, unsigned slot)
     watch->taken = counts.taken;
     if (watch->looks >= LOOKS_UNTIL_STUCK && !watch->is_stuck) {
         watch->is_stuck = true;
-        log_warn(log_main, 0, "worker process %d does not turn, others take its connections",
+        log_warn(log_main, 0, "worker process %d is blocked, other workers accept its connections",
                  (int) watch->pid);
         replace_adopter(generation, watch->pid);
     }

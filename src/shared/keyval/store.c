@@ -298,7 +298,9 @@ static bool lock_quietly(struct keyval_store *store)
 static void lock(struct keyval_store *store)
 {
     if (lock_quietly(store)) {
-        log_alert(log_main, 0, "a process died inside a zone of keys and values; it was repaired");
+        log_alert(
+            log_main, 0,
+            "a process died while it changed a zone of keys and values; the zone was repaired");
     }
 }
 

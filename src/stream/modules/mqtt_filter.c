@@ -25,7 +25,7 @@ static const char *const field_names[] =
 static enum session_step refuse_size(struct session *session, size_t size)
 {
     counters_mine->limited++;
-    log_error(&session->log, 0, "CONNECT of MQTT is too large: %zu bytes", size);
+    log_error(&session->log, 0, "MQTT CONNECT packet is too large: %zu bytes", size);
     return session_fail(session, SESSION_BAD_REQUEST);
 }
 
@@ -82,7 +82,7 @@ static enum session_step filter(struct session *session)
     }
     enum mqtt_result result = mqtt_connect_read(input, &connect);
     if (result == MQTT_NONE) {
-        log_info(&session->log, 0, "client sent no CONNECT of MQTT");
+        log_info(&session->log, 0, "client did not send an MQTT CONNECT packet");
         return session_fail(session, SESSION_BAD_REQUEST);
     }
     if (connect.size > settings->most_read) {

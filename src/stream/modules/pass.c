@@ -64,7 +64,7 @@ static enum session_step pass_on(struct session *session)
 
     session->log.action = "passing connection to port";
     if (!session_has_connection(session)) {
-        log_error(&session->log, 0, "a client of udp cannot be passed");
+        log_error(&session->log, 0, "a udp session cannot be passed");
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }
     if (addr.len == 0 && !read_address(session, address, &addr)) {

@@ -180,7 +180,7 @@ static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
 
     if (why == DATAGRAM_EVICTED) {
         counters_mine->limited++;
-        log_info(&session->log, 0, "udp client gives way to others");
+        log_info(&session->log, 0, "udp session was closed to free space for others");
     } else {
         log_info(&session->log, 0, "disconnected on shutdown");
     }

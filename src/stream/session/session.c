@@ -84,7 +84,7 @@ static void memory_is_over(struct arena_account *account)
     if (!session->is_over_memory) {
         session->is_over_memory = true;
         counters_mine->limited++;
-        log_error(&session->log, 0, "the session takes more memory than session_memory_limit");
+        log_error(&session->log, 0, "the session exceeds session_memory_limit");
     }
 }
 

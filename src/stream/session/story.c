@@ -163,7 +163,7 @@ static void stream_story_begin(struct session *session, session_handler handler)
 
     if (capacity.requests != UINT32_MAX && fiber_pool_left() <= capacity.reserve) {
         counters_mine->limited++;
-        log_error(&session->log, 0, "too many sessions are worked on: worker_requests");
+        log_error(&session->log, 0, "too many active sessions: worker_requests");
         session_end(session, SESSION_UNAVAILABLE);
         return;
     }

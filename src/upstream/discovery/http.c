@@ -270,7 +270,7 @@ static const char *read_head(struct discovery_link *link, uint64_t deadline_ms)
     for (;;) {
         ssize_t size = discovery_head_read(conn_input(link->conn), link);
         if (size < 0) {
-            return "sent what is no answer of HTTP/1.1";
+            return "sent an invalid HTTP/1.1 response";
         }
         if (size > 0) {
             conn_consume(link->conn, (size_t) size);
@@ -369,7 +369,7 @@ static const char *take_chunks(struct discovery_link *link)
             return NULL;
         }
         if (result != CHUNKED_DATA) {
-            return result == CHUNKED_BAD ? "sent no proper chunks" : NULL;
+            return result == CHUNKED_BAD ? "sent invalid chunks" : NULL;
         }
     }
 }

@@ -146,7 +146,8 @@ void discovery_state_read(struct conf *conf, struct discovery *discovery)
             conf_warn(conf, discovery->node, "cannot read \"%s\" (%s)", file, strerror(errno));
         }
     } else if (!discovery_state_take(discovery, text)) {
-        conf_warn(conf, discovery->node, "\"%s\" is no state of a discovery; it is ignored", file);
+        conf_warn(conf, discovery->node, "\"%s\" is not a state file of a discovery; it is ignored",
+                  file);
     }
     arena_free(&arena);
 }

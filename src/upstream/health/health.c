@@ -50,7 +50,7 @@ static void turn_healthy(const struct health_subject *subject, const struct log 
     if (before != bit) {
         log_error(log, 0,
                   "peer is healthy, health check \"%.*s\" of peer %.*s in upstream \"%.*s\", "
-                  "but another check of it is not satisfied",
+                  "but another check reports it as unhealthy",
                   STR_ARG(subject->settings->name), STR_ARG(subject->peer->name),
                   STR_ARG(subject->group->name));
         return;

@@ -166,7 +166,7 @@ static void conclude(struct probe_run *run, struct prober *prober,
     }
     if (is_our_fault) {
         log_error(&prober->settings->log, result->error,
-                  "health check of peer %.*s could not be made", STR_ARG(run->peer->name));
+                  "health check of peer %.*s could not be performed", STR_ARG(run->peer->name));
     } else if (prober->checked != NULL) {
         health_settle(&(struct health_subject){prober->checked->group, prober->settings,
                                                prober->index, run->peer},

@@ -45,7 +45,7 @@ def start(serve, way, **more):
 
 
 def came_round(server):
-    return server.error_log.count("the request came round 11 times")
+    return server.error_log.count("the request has passed through this server 11 times")
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

@@ -442,8 +442,8 @@ def test_monitor_that_dies(site, ca):
 
     died = []
     ca.change["new-order"] = kill
-    server = site(allow=["its monitor process is gone"])
-    server.wait_log('acme_issuer "ca": its monitor process is gone, and this one ends')
+    server = site(allow=["its monitor process has exited"])
+    server.wait_log('acme_issuer "ca": its monitor process has exited, and this process exits')
     until(lambda: any(pid not in died and proc.children(pid) for pid in orderers_of(server)), "another one, with its monitor")
 
 
@@ -481,7 +481,7 @@ def test_stop_while_the_hook_runs(site, ca, tmp_path, slow, main, lines):
     until(lambda: calls.read_text().split() == ["add"] and bool(programs()) == (slow == "add"), "the hook")
     server.stop()
     assert calls.read_text().splitlines() == lines, server.error_log
-    assert ("was ended, since the server stops" in server.error_log) == ("was ended" in lines[-1])
+    assert ("was terminated because the server stops" in server.error_log) == ("was ended" in lines[-1])
 
 
 def test_dns_01_with_a_request(site, ca):
@@ -926,7 +926,7 @@ def test_scripts_do_not_run_in_the_process_that_orders(site, ca):
     ("acme_issuer ../x { uri https://a/; }", "invalid name"),
     ("acme_issuer x { uri https://a/; } acme_issuer x { uri https://a/; }", "duplicate acme_issuer"),
     ("server { acme_certificate y a.test; }", 'there is no acme_issuer "y"'),
-    ("acme_issuer x { uri https://a/; } server { acme_certificate x *.a.test; }", "cannot be proved by the challenge http-01"),
+    ("acme_issuer x { uri https://a/; } server { acme_certificate x *.a.test; }", "cannot be validated with the challenge http-01"),
     ("acme_issuer x { uri https://a/; } server { acme_certificate x; }", "has no server_name that a certificate can be for"),
     ("acme_issuer x { uri https://a/; } server { server_name ~a; acme_certificate x; }", "no certificate can be for the server name"),
     ("acme_issuer x { uri https://a/; } server { acme_certificate x a,b; }", "is no name that a certificate can be for"),

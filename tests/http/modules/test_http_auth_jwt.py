@@ -334,7 +334,7 @@ def test_key_server_that_fails_is_left_alone_for_a_second(serve, backend, answer
     token = sign(key("p256"), "ES256")
     assert [ask(server, token).status for _ in range(20)] == [500] * 20
     assert back.connections <= 3
-    server.wait_log('the keys "/keys" could not be had')
+    server.wait_log('the keys "/keys" are not available')
 
 
 def test_key_server_that_stalls(serve, backend):

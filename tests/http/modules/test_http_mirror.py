@@ -259,7 +259,7 @@ def test_mirrors_of_a_backend_that_stalls_leave_connections_to_others(serve):
                    main="worker_processes 1;", events="worker_connections 64;", files={"html/f": b"file"})
     for _ in range(60):
         assert server.get("/", "Connection: close").text == "file"
-    server.wait_log("the request is not mirrored: 16 mirrors are at work")
+    server.wait_log("the request is not mirrored: 16 mirror subrequests are active")
     assert server.get("/quick").text == "quick"
     backend.wait_requests(16)
     held.may_go.set()

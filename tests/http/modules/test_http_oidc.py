@@ -521,7 +521,7 @@ def test_full_store(site, provider):
     assert lasts[-1] and 4 < sum(lasts) < 48
     assert lasts == sorted(lasts)  # the oldest are those that have ended
     assert json.loads(server.get("/api/9/http/keyvals/small?key=other").text) == {"other": "pair"}
-    server.wait_log(r"the store of the OpenID provider \"one\" is full: its \d+ oldest sessions end")
+    server.wait_log(r"the store of the OpenID provider \"one\" is full: its \d+ oldest sessions were removed")
     assert server.error_log.count("is full") == 1 and "no room" not in server.error_log
 
 

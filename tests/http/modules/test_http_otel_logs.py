@@ -79,7 +79,7 @@ def test_more_lines_than_there_is_room_for(serve, collector):
     server = start(serve, collector, "otel_error_log error; server { listen 127.0.0.1:@PORT@; location /metrics { metrics; }"
                    " location / { content_by_lua_block { for i = 1, 200 do ngx.log(ngx.ERR, string.rep('x', 2000)) end } } }", "interval 50ms; batch_size 10; batch_count 64;")
     assert server.get("/").status == 200
-    server.wait_log(r"\[warn\] .* \d+ log records were dropped: the collector 127.0.0.1:\d+ takes fewer")
+    server.wait_log(r"\[warn\] .* \d+ log records were dropped: the collector 127.0.0.1:\d+ does not accept them")
 
     def counts():
         return [int(count) for count in re.findall(r'log_records_total\{result="(?:sent|dropped)"\} (\d+)', server.get("/metrics").text)]

@@ -122,7 +122,7 @@ def test_the_number_of_raw_queries(serve):
         assert server.get("/?n=" + bad).status == 500
     server.wait_log("invalid number of redis2 queries")
     assert server.get("/none").status == 500
-    server.wait_log("there is no redis2 query here")
+    server.wait_log("there is no redis2 query")
     backend.close()
 
 

@@ -174,7 +174,7 @@ def test_what_is_no_array(serve):
     server = serving(serve, "set $a $arg_t; array_join , $a; return 200 x;")
     for text in ("", "a", "array:0", "array:99999999999999999999", "array:", "array:-1"):
         assert server.get("/?t=" + text).status == 500
-    server.wait_log("array_join: .* is no array")
+    server.wait_log("array_join: .* is not an array")
 
 
 def test_an_array_that_is_shown_shows_nothing_of_memory(serve):

@@ -107,7 +107,7 @@ def test_changed_certificate_is_taken_up_without_a_reload(serve):
         until(lambda: common_name(server.port) == "after", "the new certificate")
         assert exchange(kept)[0] == 200
     server.write("w.crt", "nonsense", mtime=None)
-    server.wait_log(r'\[error\].*cannot load certificate .*, the former certificates stay in use')
+    server.wait_log(r'\[error\].*cannot load certificate .*, the previous certificates are kept')
     assert common_name(server.port) == "after"
 
 

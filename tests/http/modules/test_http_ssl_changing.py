@@ -81,7 +81,7 @@ def of_case(server, number):
 def test_what_does_not_load_leaves_the_old_in_use(broken, number):
     port, folder = of_case(broken, number)
     message = BROKEN[number][2].replace('\\".*', '\\".*' + folder)
-    broken.wait_log(r"\[error\] .*%s.*, the former certificates stay in use" % message)
+    broken.wait_log(r"\[error\] .*%s.*, the previous certificates are kept" % message)
     assert common_name(port) == "before"
 
 
@@ -91,7 +91,7 @@ def mended(broken):
     new = certificates.own("after")
     for number, _ in enumerate(BROKEN):
         folder = of_case(broken, number)[1]
-        broken.wait_log(r"%s.*, the former certificates stay in use" % folder)
+        broken.wait_log(r"%s.*, the previous certificates are kept" % folder)
     for number, _ in enumerate(BROKEN):
         folder = "c%d/" % number
         put(broken, folder + "w.crt", new.pem)
@@ -114,7 +114,7 @@ def test_a_file_that_is_gone_for_a_while(serve):
     server = serve(WATCHED % "", files={"w.crt": old.pem, "w.key": old.key_pem})
     os.unlink(server.path("w.crt"))
     put(server, "w.key", new.key_pem)
-    server.wait_log("the former certificates stay in use")
+    server.wait_log("the previous certificates are kept")
     assert common_name(server.port) == "before"
     put(server, "w.crt", new.pem)
     until(lambda: common_name(server.port) == "after", "the new one")

@@ -224,10 +224,10 @@ def test_new_connections_go_around_a_blocked_worker(site):
     try:
         for _ in range(8):
             assert client_of(server) != blocked
-        assert "worker process %d does not turn" % blocked in server.error_log
+        assert "worker process %d is blocked" % blocked in server.error_log
     finally:
         os.kill(blocked, signal.SIGCONT)
-    server.wait_log("worker process %d turns again" % blocked)
+    server.wait_log("worker process %d runs again" % blocked)
     all_serve(server)
 
 

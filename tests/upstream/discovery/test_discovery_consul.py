@@ -212,9 +212,9 @@ FAULTS = {
     "endless": (endless, "sent an answer above answer_max"),
     "no answer": (silent_close, "closed the connection"),
     "refused": (plain(b"ACL not found", 403), "answered with status 403: ACL not found"),
-    "no HTTP": (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n\r\n"), "sent what is no answer of HTTP/1.1"),
+    "no HTTP": (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n\r\n"), "sent an invalid HTTP/1.1 response"),
     "interim": (interim, "sent too many interim answers"),
-    "long head": (lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\nA: " + b"a" * 40000), "sent what is no answer of HTTP/1.1"),
+    "long head": (lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\nA: " + b"a" * 40000), "sent an invalid HTTP/1.1 response"),
 }
 
 

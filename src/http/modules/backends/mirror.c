@@ -28,9 +28,10 @@ static bool has_room(const struct request *request)
         return true;
     }
     counters_mine->limited++;
-    log_warn(&request->log, 0,
-             "the request is not mirrored: %u mirrors are at work, a quarter of worker_connections",
-             at_work);
+    log_warn(
+        &request->log, 0,
+        "the request is not mirrored: %u mirror subrequests are active, a quarter of worker_connections",
+        at_work);
     return false;
 }
 

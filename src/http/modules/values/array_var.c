@@ -137,7 +137,7 @@ static enum handler_result run_array(struct request *request, const struct rewri
     }
     const struct vec *items = items_of(request, template_text(array->subject, &request->env));
     if (items == NULL) {
-        log_error(&request->log, 0, "%s: \"%.*s\" is no array", array->name,
+        log_error(&request->log, 0, "%s: \"%.*s\" is not an array", array->name,
                   STR_ARG(array->subject->source));
         return request_fail(request, 500);
     }

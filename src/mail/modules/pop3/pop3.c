@@ -233,7 +233,8 @@ static bool log_in(struct mail_backend *backend)
     struct mail_session *session = backend->session;
 
     if (!is_one_line(session->login) || !is_one_line(session->password)) {
-        log_error(&session->log, 0, "login or password has a line end, which POP3 cannot carry");
+        log_error(&session->log, 0,
+                  "login or password contains a line end, which POP3 does not allow");
         return false;
     }
     if (!agreed(backend)) {

@@ -196,10 +196,11 @@ static bool came_round(const struct proxying *proxying, unsigned hops)
         return false;
     }
     counters_mine->limited++;
-    log_error(&session->log, 0,
-              "the session came round %u times: a backend that it is passed on to is this server "
-              "itself (max_self_hops)",
-              hops);
+    log_error(
+        &session->log, 0,
+        "the session has passed through this server %u times: one of its backends is this server "
+        "itself (max_self_hops)",
+        hops);
     return true;
 }
 

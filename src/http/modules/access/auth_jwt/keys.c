@@ -330,7 +330,7 @@ static enum handler_result keys_for_all(struct request *request, struct str uri,
         if (kept->flight.is_busy) {
             result = single_flight_wait(&kept->flight) ? HANDLER_NEXT : HANDLER_CLOSED;
         } else if (single_flight_has_failed(&kept->flight, KEYS_RETRY_MS)) {
-            log_error(&request->log, 0, "the keys \"%.*s\" could not be had", STR_ARG(uri));
+            log_error(&request->log, 0, "the keys \"%.*s\" are not available", STR_ARG(uri));
             result = request_fail(request, 500);
         } else {
             result = ask_for_all(request, uri, kept);

@@ -50,10 +50,10 @@ static void report(struct oidc_provider *provider, unsigned count)
     if (provider->full_ms != 0 && clock_now.now_ms - provider->full_ms < LINE_EVERY_MS) {
         return;
     }
-    log_warn(log_main, 0,
-             "the store of the OpenID provider \"%.*s\" is full: its %u oldest sessions end; give "
-             "\"session_store\" more memory",
-             STR_ARG(provider->name), provider->dropped);
+    log_warn(
+        log_main, 0,
+        "the store of the OpenID provider \"%.*s\" is full: its %u oldest sessions were removed; increase the size of \"session_store\"",
+        STR_ARG(provider->name), provider->dropped);
     provider->full_ms = clock_now.now_ms;
     provider->dropped = 0;
 }

@@ -67,9 +67,8 @@ static void limit_input(struct fastcgi_connection *connection, struct fastcgi_st
     }
     stream->is_bad = stream->x->relay.is_peer_fine = true;
     counters_mine->limited++;
-    exchange_log(
-        stream->x, LOG_ERROR, 0,
-        "upstream response is not taken as fast as it comes, and the connection is shared");
+    exchange_log(stream->x, LOG_ERROR, 0,
+                 "the client reads more slowly than upstream sends on a shared connection");
 }
 
 static void resume_input(struct fastcgi_connection *connection, struct fastcgi_stream *stream)

@@ -98,7 +98,7 @@ static bool redis2_make_request(struct exchange *x)
 
     x->state = state;
     if (!is_raw && own->queries.count == 0) {
-        log_error(&x->request->log, 0, "there is no redis2 query here");
+        log_error(&x->request->log, 0, "there is no redis2 query");
     } else if (is_raw ? make_raw(x, own, state) : make_queries(x, own, state)) {
         return true;
     }

@@ -159,7 +159,7 @@ static bool tell_program(const struct hook_call *call, const struct log *log)
     } else if (WIFEXITED(duty->status) && WEXITSTATUS(duty->status) == 0) {
         return true; /* possibly before SIGTERM */
     } else if (duty->end == ACME_HOOK_STOPPED) {
-        log_warn(log, 0, "dns_hook \"%.*s %.*s %.*s\" was ended, since the server stops",
+        log_warn(log, 0, "dns_hook \"%.*s %.*s %.*s\" was terminated because the server stops",
                  STR_ARG(path), STR_ARG(action), STR_ARG(name));
     } else {
         log_error(log, 0, "dns_hook \"%.*s %.*s %.*s\" failed with status %d", STR_ARG(path),

@@ -157,7 +157,7 @@ static bool check_identifiers(struct conf *conf, const struct acme_certificate *
     vec_each(const struct acme_identifier, one, &certificate->identifiers) {
         if (one->is_ip ? is_dns : str_starts(one->value, STR("*.")) && !is_dns) {
             return conf_error(conf, certificate->node,
-                              "\"%.*s\" cannot be proved by the challenge %s of acme_issuer "
+                              "\"%.*s\" cannot be validated with the challenge %s of acme_issuer "
                               "\"%.*s\"",
                               STR_ARG(one->value), acme_challenge_names[issuer->challenge],
                               STR_ARG(issuer->name));

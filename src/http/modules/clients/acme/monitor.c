@@ -137,7 +137,7 @@ void acme_monitor_end(struct acme_issuer *issuer)
 {
     if (issuer->is_alone) {
         log_alert(log_main, 0,
-                  "acme_issuer \"%.*s\": its monitor process is gone, and this one ends",
+                  "acme_issuer \"%.*s\": its monitor process has exited, and this process exits",
                   STR_ARG(issuer->name));
     }
     monitor_end(&issuer->monitor, !issuer->is_asking);

@@ -26,9 +26,10 @@ bool acme_state_open(const struct acme_issuer *issuer, const struct log *log)
     bool is_shared = fs_is_shared(fd);
     close(fd);
     if (is_shared) {
-        log_emerg(log, 0,
-                  "other users may write in \"%s\", which has the keys of certificates: chmod 700",
-                  issuer->state_path.data);
+        log_emerg(
+            log, 0,
+            "other users can write to \"%s\", which has the keys of certificates: set its mode to 0700",
+            issuer->state_path.data);
     }
     return !is_shared;
 }
@@ -304,7 +305,7 @@ static void refuse_own_key(struct acme_issuer *issuer, struct str text, const st
 {
     log_error(log, 0,
               "acme_issuer \"%.*s\": \"%.*s/account.key\" is no key of P-256, P-384, P-521 or RSA "
-              "with 2048 bits; it is kept as %.*s, and another account is made",
+              "with 2048 bits; it was renamed to %.*s, and a new account is made",
               STR_ARG(issuer->name), STR_ARG(issuer->state_path), STR_ARG(UNUSABLE_KEY));
     acme_state_write(issuer, UNUSABLE_KEY, text, log);
 }

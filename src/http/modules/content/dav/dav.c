@@ -443,7 +443,7 @@ static enum handler_result dav_delete(struct request *request)
     }
     enum handler_result result = dav_target_open(request, &removal->target, 404);
     if (result == HANDLER_NEXT && removal->target.is_root) {
-        log_error(&request->log, 0, "\"%.*s\" is the root, which is not deleted",
+        log_error(&request->log, 0, "\"%.*s\" is the root directory, which cannot be deleted",
                   STR_ARG(removal->target.path));
         return request_fail(request, 403);
     }

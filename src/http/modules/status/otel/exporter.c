@@ -91,10 +91,11 @@ static void log_drops(struct exporter *exporter)
         return;
     }
     otel_error_log_pause();
-    log_warn(exporter->log, 0,
-             "%llu %s were dropped: the collector %.*s takes fewer than are recorded",
-             (unsigned long long) (exporter->ring.dropped - exporter->logged_dropped),
-             signals[exporter->signal].items, STR_ARG(exporter->settings->authority));
+    log_warn(
+        exporter->log, 0,
+        "%llu %s were dropped: the collector %.*s does not accept them as fast as they are recorded",
+        (unsigned long long) (exporter->ring.dropped - exporter->logged_dropped),
+        signals[exporter->signal].items, STR_ARG(exporter->settings->authority));
     otel_error_log_resume();
     exporter->logged_dropped = exporter->ring.dropped;
     exporter->logged_ms = now_ms;
