@@ -418,7 +418,7 @@ _Static_assert(SLAB_CLASSES == CHUNK_CLASSES, "the face tells of each class");
 
 void slab_stats_reset(struct slab *slab)
 {
-    shm_lock_take(&slab->lock);
+    lock_take(slab);
     memset(slab->requests, 0, sizeof(slab->requests));
     memset(slab->failed, 0, sizeof(slab->failed));
     shm_lock_release(&slab->lock);

@@ -335,8 +335,8 @@ static enum handler_result receive_request(struct request *request)
     return result;
 }
 
-/* post_action: one more pass for the location's own sake, whose output nobody sees. $status and what
- * was sent are those of the response before. MAY WAIT. */
+/* post_action: one more pass for the location's own sake, whose output nobody sees. $status and
+ * what was sent are those of the response before. MAY WAIT. */
 static void run_post_action(struct request *request)
 {
     struct template *action = request->location->responses->post_action;
