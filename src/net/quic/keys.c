@@ -71,10 +71,33 @@ static bool make_aead(struct quic_keys *keys)
         !tls_expand_label(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
         return false;
     }
-    keys->gcm = keys->suite->is_chacha ? NULL : quic_gcm_new(key, keys->suite->key_size);
-    keys->aead = keys->gcm != NULL ? NULL : cipher_new(keys->suite->aead, key, keys->seals);
+    keys->aead = cipher_new(keys->suite->aead, key, keys->seals);
     OPENSSL_cleanse(key, sizeof(key));
-    return keys->gcm != NULL || keys->aead != NULL;
+    return keys->aead != NULL;
+}
+
+/* The key is in use: gcm.h takes the place of OpenSSL's context, where it can. */
+static void make_gcm(struct quic_keys *keys)
+{
+    struct str secret = {(const char *) keys->secret, keys->suite->hash_size};
+    unsigned char key[32];
+
+    if (!keys->suite->is_chacha && tls_expand_label(keys->suite, secret, row_of(keys->version)->key,
+                                                    key, keys->suite->key_size)) {
+        keys->gcm = quic_gcm_new(key, keys->suite->key_size);
+        OPENSSL_cleanse(key, sizeof(key));
+    }
+    if (keys->gcm != NULL) {
+        EVP_CIPHER_CTX_free(keys->aead);
+        keys->aead = NULL;
+    }
+}
+
+static void count_packet(struct quic_keys *keys)
+{
+    if (keys->packets < QUIC_KEYS_FEW && ++keys->packets == QUIC_KEYS_FEW) {
+        make_gcm(keys);
+    }
 }
 
 static void aead_free(struct quic_keys *keys)
@@ -195,6 +218,7 @@ bool quic_seal(struct quic_keys *keys, uint64_t number, const unsigned char *hea
 
     make_nonce(keys, number, nonce);
     keys->uses++;
+    count_packet(keys);
     if (keys->gcm != NULL) {
         const struct quic_gcm_packet packet = {nonce, header, (size_t) (payload - header), payload,
                                                size};
@@ -233,6 +257,7 @@ bool quic_open(struct quic_keys *keys, uint64_t number, const unsigned char *hea
         return false;
     }
     make_nonce(keys, number, nonce);
+    count_packet(keys);
     const struct quic_gcm_packet packet = {nonce, header, (size_t) (payload - header), payload,
                                            size - QUIC_TAG_SIZE};
     if (keys->gcm != NULL ? quic_gcm_open(keys->gcm, &packet) : aead_open(keys, &packet)) {

@@ -19,6 +19,9 @@ struct quic_gcm;
 #define QUIC_SECRET_MOST 48u
 #define QUIC_SAMPLE_SIZE 16u
 #define QUIC_MASK_SIZE 5u
+/* Packets after which a key is worth the memory of gcm.h, which is more than OpenSSL's: neither
+ * those of handshakes nor those of idle connections are. */
+#define QUIC_KEYS_FEW 32u
 
 /* One direction of one level. All zero: there is none. */
 struct quic_keys {
@@ -27,12 +30,13 @@ struct quic_keys {
     bool seals;
     uint8_t iv[12];
     uint8_t secret[QUIC_SECRET_MOST];
-    struct quic_gcm *gcm;           /* owned; of AES-GCM where gcm.h has it */
+    struct quic_gcm *gcm; /* owned; of AES-GCM where gcm.h has it, after QUIC_KEYS_FEW packets */
     struct evp_cipher_ctx_st *aead; /* owned; else */
     struct evp_cipher_ctx_st
         *protection; /* of headers; owned, unless it is shared with the keys before an update */
     bool shares_protection;
-    uint64_t uses; /* packets sealed, or that could not be opened */
+    uint32_t packets; /* sealed or opened, up to QUIC_KEYS_FEW */
+    uint64_t uses;    /* packets sealed, or that could not be opened */
 };
 
 static inline bool quic_keys_are_there(const struct quic_keys *keys)
