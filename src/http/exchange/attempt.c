@@ -56,6 +56,7 @@ void attempt_begin(struct exchange *x, struct str name)
                                                     x->group->is_at_run_time ? STR("(any)") : name);
     }
     x->attempt->is_after_redirect = is_first && x->attempts.count > 1;
+    x->attempt->is_further = x->cache.output == OUTPUT_BODY;
     if (x->pick.queued_ms != 0) {
         x->attempt->queue_ms = x->pick.queued_ms;
     }

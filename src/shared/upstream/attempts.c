@@ -104,19 +104,23 @@ static char *put_part(char *at, const struct attempt *attempt, enum attempt_part
 bool attempts_text(const struct vec *attempts, enum attempt_part part, struct arena *arena,
                    struct str *out)
 {
-    const struct attempt *first = attempts->items;
     size_t room = 0;
 
-    if (attempts->count == 0) {
-        return false;
-    }
     vec_each(const struct attempt, attempt, attempts) {
-        room += NUMBER_ROOM + (part == PART_PEER ? attempt->peer.len : 0);
+        if (!attempt->is_further) {
+            room += NUMBER_ROOM + (part == PART_PEER ? attempt->peer.len : 0);
+        }
+    }
+    if (room == 0) {
+        return false;
     }
     char *text = arena_text(arena, room);
     char *at = text;
     vec_each(const struct attempt, attempt, attempts) {
-        if (attempt != first) {
+        if (attempt->is_further) {
+            continue;
+        }
+        if (at != text) {
             at = str_put(at, attempt->is_after_redirect ? STR(" : ") : STR(", "));
         }
         at = put_part(at, attempt, part);

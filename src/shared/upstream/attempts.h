@@ -15,6 +15,7 @@ struct attempt {
     struct str group;       /* of the group; made at run time: the target as written */
     bool is_at_run_time;    /* the group was made at run time: a client may have chosen the peer */
     bool is_after_redirect; /* after an internal redirect: " : " is written before it */
+    bool is_further;        /* of a further slice: variables have the first one's */
     unsigned status;        /* of the response; 0 = none: "-" */
     unsigned series;        /* 1 + the series of metrics that it is counted in; 0 = none */
     uint64_t began_ms;      /* start of the attempt, monotonic */

@@ -415,6 +415,17 @@ def test_slices(serve, backend):
         assert client.request("/", method="HEAD").header("Content-Length") == str(len(WHOLE))
 
 
+def test_variables_have_the_first_slice(serve, backend):
+    """As in nginx, where the others are subrequests; a hit has no attempts, whatever slices are fetched after it."""
+    back = backend([sliced] * 100)
+    server = serve("log_format line '$upstream_addr|$upstream_status|$upstream_cache_status'; access_log logs/a.log line;" + SLICES % back.port)
+    address = "127.0.0.1:%d" % back.port
+    assert server.get("/", "Range: bytes=0-10").status == 206
+    assert server.get("/", "Range: bytes=0-3000").status == 206
+    assert server.get("/", "Range: bytes=3100-5000").status == 206
+    assert server.wait_lines("logs/a.log", 3) == ["%s|206|MISS" % address, "-|-|HIT", "%s|206|MISS" % address]
+
+
 def test_last_slice_is_renewed_without_the_client(serve, backend):
     def briefly(conn, request):
         first, last = ranges(request)

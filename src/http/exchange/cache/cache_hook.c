@@ -75,9 +75,15 @@ static enum handler_result keep_fetch_rest(struct exchange *x)
 
 static enum handler_result keep_run(struct exchange *x)
 {
+    struct request *request = x->request;
     enum handler_result result = keep_fetch(x, slice_new(x));
 
-    return result == HANDLER_NEXT ? keep_fetch_rest(x) : result;
+    if (result == HANDLER_NEXT) {
+        result = keep_fetch_rest(x);
+        x->attempts = request->exchange->attempts; /* metrics count all of them */
+        request->exchange = x;                     /* variables have the first slice */
+    }
+    return result;
 }
 
 /* ---- the response ---- */
