@@ -8,7 +8,7 @@
 
 enum { ARITY = 4, FIRST_CAPACITY = 64 };
 
-static inline void place(struct heap *heap, uint32_t index, struct heap_entry entry)
+static inline void heap_put(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     heap->entries[index] = entry;
     entry.node->index = index;
@@ -22,10 +22,10 @@ static void sift_up(struct heap *heap, uint32_t index, struct heap_entry entry)
         if (heap->entries[parent].key <= entry.key) {
             break;
         }
-        place(heap, index, heap->entries[parent]);
+        heap_put(heap, index, heap->entries[parent]);
         index = parent;
     }
-    place(heap, index, entry);
+    heap_put(heap, index, entry);
 }
 
 /* Moves the gap at index down until entry fits, and puts it there. */
@@ -46,10 +46,10 @@ static void sift_down(struct heap *heap, uint32_t index, struct heap_entry entry
         if (heap->entries[least].key >= entry.key) {
             break;
         }
-        place(heap, index, heap->entries[least]);
+        heap_put(heap, index, heap->entries[least]);
         index = least;
     }
-    place(heap, index, entry);
+    heap_put(heap, index, entry);
 }
 
 void heap_insert(struct heap *heap, struct heap_node *node)

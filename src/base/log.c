@@ -302,12 +302,12 @@ void log_tap_add(struct log_tap *tap)
 
 void log_tap_remove(struct log_tap *tap)
 {
-    struct log_tap **place = &first_tap;
+    struct log_tap **link = &first_tap;
 
-    while (*place != tap) {
-        place = &(*place)->next;
+    while (*link != tap) {
+        link = &(*link)->next;
     }
-    *place = tap->next;
+    *link = tap->next;
 }
 
 /* Passes a dated line, and its JSON, newlines included, to each sink of the level. */

@@ -72,12 +72,12 @@ static void link_key(struct shm_table *table, uint32_t number)
 
 static void unlink_key(struct shm_table *table, uint32_t number)
 {
-    uint32_t *place = head_of(table, &at(table, number)->key);
+    uint32_t *link = head_of(table, &at(table, number)->key);
 
-    while (*place != number) {
-        place = &at(table, *place)->next;
+    while (*link != number) {
+        link = &at(table, *link)->next;
     }
-    *place = at(table, number)->next;
+    *link = at(table, number)->next;
 }
 
 static void link_use(struct shm_table *table, uint32_t number)

@@ -212,7 +212,7 @@ struct commit {
  * Chooses the key of the response: the variant that was opened, if the response has the same field
  * values; else the key itself, whose variant is then set from meta.
  */
-static void choose_place(struct commit *commit)
+static void choose_entry(struct commit *commit)
 {
     const struct cache_access *access = commit->access;
 
@@ -374,7 +374,7 @@ bool cache_fill_commit(struct cache_access *access, const struct cache_meta *met
     if (access->fill == NULL) {
         return false;
     }
-    choose_place(&commit);
+    choose_entry(&commit);
     if (!take_version(&commit)) {
         cache_fill_abort(access);
         return false;

@@ -157,7 +157,7 @@ bool cache_rules_pending(struct cache *cache)
 
 /* A free position, or that of the rule that is least needed; NULL: all are needed. With the lock
  * held. */
-static struct cache_rule *rule_place(struct cache_index *index, bool is_urgent)
+static struct cache_rule *rule_slot(struct cache_index *index, bool is_urgent)
 {
     struct cache_rule *best = NULL;
     uint64_t now_ms = cache_now_ms();
@@ -192,9 +192,9 @@ static bool add_rule(struct cache *cache, uint64_t length, const uint8_t digest[
 
     md5_of(STR_NONE, all);
     cache_index_take(index);
-    struct cache_rule *rule = rule_place(index, false);
+    struct cache_rule *rule = rule_slot(index, false);
     if (rule == NULL) {
-        rule = rule_place(index, true);
+        rule = rule_slot(index, true);
     }
     if (rule == NULL && (index->is_cold || is_forced)) {
         takes_all = true;

@@ -46,8 +46,8 @@ static bool is_finishing(const struct conf *conf)
  * directive; of the '}' of a block that was read to its end; for a finish hook, of the '}' of the
  * outermost block. The report is sorted by `order`.
  */
-static void place_message(const struct conf *conf, struct conf_message *message,
-                          const struct conf_node *node)
+static void insert_message(const struct conf *conf, struct conf_message *message,
+                           const struct conf_node *node)
 {
     if (node == NULL || node->file == NULL) {
         return;
@@ -91,7 +91,7 @@ static void conf_messages_add_text(struct conf *conf, const struct conf_node *no
     message->error = error;
     message->order = conf->engine == NULL ? conf->next_order : conf->position;
     message->text = text;
-    place_message(conf, message, node);
+    insert_message(conf, message, node);
     if (!is_finishing(conf) || !was_said(conf, message)) {
         add_message(conf, message);
     }

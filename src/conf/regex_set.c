@@ -157,13 +157,13 @@ static void build_table(struct conf *conf, struct regex_set *set)
     set->slots = arena_array(conf->arena, (size_t) 1 << bits, sizeof(*set->slots));
     set->needles = arena_array(conf->arena, total + 1, sizeof(*set->needles));
     for (unsigned i = 0; i < set->count; i++) {
-        bool has_place = i < count && all[i].count != 0 &&
-                         set->needle_count + all[i].count < UINT16_MAX &&
-                         count_same(all, i) < SAME_TEXT_MAX;
-        for (unsigned j = 0; has_place && j < all[i].count; j++) {
+        bool has_slot = i < count && all[i].count != 0 &&
+                        set->needle_count + all[i].count < UINT16_MAX &&
+                        count_same(all, i) < SAME_TEXT_MAX;
+        for (unsigned j = 0; has_slot && j < all[i].count; j++) {
             add_needle(set, i, all[i].items[j]);
         }
-        if (!has_place) {
+        if (!has_slot) {
             set_bit(set->always, i);
         }
     }

@@ -222,7 +222,7 @@ static void tell_unknown(struct conf *conf, const struct variable_set *set,
 {
     struct vec names = {0};
     const struct conf_node *node = variable->node;
-    struct str place = STR("");
+    struct str hint = STR("");
 
     conf_error(conf, NULL, "unknown \"%.*s\" variable", STR_ARG(variable->name));
     map_each(slot, &set->by_name) {
@@ -233,14 +233,14 @@ static void tell_unknown(struct conf *conf, const struct variable_set *set,
     }
     struct str near = conf_nearest(variable->name, names.items, names.count);
     if (node != NULL && node->file != NULL && node->file->name.len != 0) {
-        place = arena_printf(conf->arena, "it is used in %.*s:%u", STR_ARG(node->file->name),
-                             node->end_line);
+        hint = arena_printf(conf->arena, "it is used in %.*s:%u", STR_ARG(node->file->name),
+                            node->end_line);
     }
     if (near.data != NULL) {
-        conf_hint(conf, "%.*s%sdid you mean \"%.*s\"?", STR_ARG(place), place.len == 0 ? "" : "; ",
+        conf_hint(conf, "%.*s%sdid you mean \"%.*s\"?", STR_ARG(hint), hint.len == 0 ? "" : "; ",
                   STR_ARG(near));
-    } else if (place.len != 0) {
-        conf_hint(conf, "%.*s", STR_ARG(place));
+    } else if (hint.len != 0) {
+        conf_hint(conf, "%.*s", STR_ARG(hint));
     }
 }
 

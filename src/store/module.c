@@ -62,17 +62,17 @@ uint64_t store_reply_max(const struct store *store)
 static struct store *store_find_or_make(struct conf *conf, const struct conf_node *node,
                                         struct str name)
 {
-    struct store **place = stores_of(conf);
+    struct store **link = stores_of(conf);
 
-    while (*place != NULL && !str_equal((*place)->name, name)) {
-        place = &(*place)->next;
+    while (*link != NULL && !str_equal((*link)->name, name)) {
+        link = &(*link)->next;
     }
-    if (*place == NULL) {
-        *place = arena_new(conf->arena, struct store);
-        (*place)->name = name;
-        (*place)->node = node;
+    if (*link == NULL) {
+        *link = arena_new(conf->arena, struct store);
+        (*link)->name = name;
+        (*link)->node = node;
     }
-    return *place;
+    return *link;
 }
 
 struct store *store_named(struct conf *conf, const struct conf_node *node, struct str name)

@@ -73,7 +73,7 @@ static void owed_lock(struct owed *owed)
 
 /* ---- with the lock held ---- */
 
-static struct owed_item **owed_place_of(struct owed *owed, struct str name)
+static struct owed_item **owed_link_of(struct owed *owed, struct str name)
 {
     struct owed_item **at = &owed->heads[siphash_1_3(name, owed->secret) & owed->heads_mask];
 
@@ -83,18 +83,18 @@ static struct owed_item **owed_place_of(struct owed *owed, struct str name)
     return at;
 }
 
-static void owed_drop(struct owed *owed, struct owed_item **place)
+static void owed_drop(struct owed *owed, struct owed_item **link)
 {
-    struct owed_item *item = *place;
+    struct owed_item *item = *link;
 
-    *place = item->next;
+    *link = item->next;
     *(item->older == NULL ? &owed->oldest : &item->older->newer) = item->newer;
     *(item->newer == NULL ? &owed->newest : &item->newer->older) = item->older;
     atomic_fetch_sub_explicit(&owed->count, 1, memory_order_relaxed);
     slab_free(owed->slab, item);
 }
 
-static struct owed_item *owed_add(struct owed *owed, struct owed_item **place, struct str name)
+static struct owed_item *owed_add(struct owed *owed, struct owed_item **link, struct str name)
 {
     struct owed_item *item = slab_alloc(owed->slab, sizeof(*item) + name.len);
 
@@ -106,7 +106,7 @@ static struct owed_item *owed_add(struct owed *owed, struct owed_item **place, s
     item->older = owed->newest;
     *(owed->newest == NULL ? &owed->oldest : &owed->newest->newer) = item;
     owed->newest = item;
-    *place = item;
+    *link = item;
     atomic_fetch_add_explicit(&owed->count, 1, memory_order_relaxed);
     return item;
 }
@@ -116,8 +116,8 @@ static struct owed_item *owed_add(struct owed *owed, struct owed_item **place, s
 void owed_note(struct owed *owed, struct str name)
 {
     owed_lock(owed);
-    struct owed_item **place = owed_place_of(owed, name);
-    struct owed_item *item = *place != NULL ? *place : owed_add(owed, place, name);
+    struct owed_item **link = owed_link_of(owed, name);
+    struct owed_item *item = *link != NULL ? *link : owed_add(owed, link, name);
 
     if (item != NULL) {
         item->number = ++owed->number;
@@ -135,7 +135,7 @@ void owed_note_clear(struct owed *owed)
         owed_lock(owed);
         for (unsigned i = 0; i < 256 && owed->oldest != NULL; i++) {
             owed_drop(owed,
-                      owed_place_of(owed, (struct str){owed->oldest->name, owed->oldest->size}));
+                      owed_link_of(owed, (struct str){owed->oldest->name, owed->oldest->size}));
         }
         is_empty = owed->oldest == NULL;
         owed->is_clear |= is_empty;
@@ -146,7 +146,7 @@ void owed_note_clear(struct owed *owed)
 bool owed_has(struct owed *owed, struct str name)
 {
     owed_lock(owed);
-    bool has_it = owed->is_clear || *owed_place_of(owed, name) != NULL;
+    bool has_it = owed->is_clear || *owed_link_of(owed, name) != NULL;
     shm_lock_release(&owed->lock);
     return has_it;
 }
@@ -177,12 +177,12 @@ void owed_done(struct owed *owed, const struct vec *names)
 {
     owed_lock(owed);
     vec_each(const struct owed_name, name, names) {
-        struct owed_item **place = owed_place_of(owed, name->name);
+        struct owed_item **link = owed_link_of(owed, name->name);
 
-        if (*place != NULL && (*place)->number == name->number) {
-            owed_drop(owed, place);
-        } else if (*place != NULL) {
-            (*place)->busy_until_ms = 0;
+        if (*link != NULL && (*link)->number == name->number) {
+            owed_drop(owed, link);
+        } else if (*link != NULL) {
+            (*link)->busy_until_ms = 0;
         }
     }
     shm_lock_release(&owed->lock);
@@ -192,7 +192,7 @@ void owed_back(struct owed *owed, const struct vec *names)
 {
     owed_lock(owed);
     vec_each(const struct owed_name, name, names) {
-        struct owed_item *item = *owed_place_of(owed, name->name);
+        struct owed_item *item = *owed_link_of(owed, name->name);
 
         if (item != NULL) {
             item->busy_until_ms = 0;
@@ -234,43 +234,43 @@ bool owed_is_after(const struct store_cursor *one, const struct store_cursor *ot
     return strtoull(one_rest + 1, NULL, 10) > strtoull(other_rest + 1, NULL, 10);
 }
 
-bool owed_see(struct owed *owed, const struct store_cursor *place)
+bool owed_see(struct owed *owed, const struct store_cursor *cursor)
 {
     owed_lock(owed);
-    bool is_newest = !owed_is_after(&owed->seen, place);
+    bool is_newest = !owed_is_after(&owed->seen, cursor);
     if (is_newest) {
-        owed->seen = *place;
+        owed->seen = *cursor;
     }
     shm_lock_release(&owed->lock);
     return is_newest;
 }
 
-void owed_see_end(struct owed *owed, const struct store_cursor *place)
+void owed_see_end(struct owed *owed, const struct store_cursor *cursor)
 {
     owed_lock(owed);
-    owed->seen = *place;
+    owed->seen = *cursor;
     shm_lock_release(&owed->lock);
 }
 
-void owed_forget_place(struct owed *owed)
+void owed_forget_position(struct owed *owed)
 {
     owed_lock(owed);
     *owed->cursor.text = '\0';
     shm_lock_release(&owed->lock);
 }
 
-void owed_place_get(struct owed *owed, struct owed_place *place)
+void owed_position_get(struct owed *owed, struct owed_position *position)
 {
     owed_lock(owed);
-    memcpy(place->epoch, owed->epoch, sizeof(place->epoch));
-    place->cursor = owed->cursor;
+    memcpy(position->epoch, owed->epoch, sizeof(position->epoch));
+    position->cursor = owed->cursor;
     shm_lock_release(&owed->lock);
 }
 
-void owed_place_set(struct owed *owed, const struct owed_place *place)
+void owed_position_set(struct owed *owed, const struct owed_position *position)
 {
     owed_lock(owed);
-    memcpy(owed->epoch, place->epoch, sizeof(place->epoch));
-    owed->cursor = place->cursor;
+    memcpy(owed->epoch, position->epoch, sizeof(position->epoch));
+    owed->cursor = position->cursor;
     shm_lock_release(&owed->lock);
 }

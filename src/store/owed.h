@@ -73,18 +73,18 @@ bool owed_is_after(const struct store_cursor *one, const struct store_cursor *ot
  * time. False: this node has taken items of a newer state, so that an item of this reply may be
  * older than its own. Otherwise this state becomes the newest.
  */
-bool owed_see(struct owed *owed, const struct store_cursor *place);
+bool owed_see(struct owed *owed, const struct store_cursor *cursor);
 /* The stream ends here: the store has lost later entries, or it is another store. */
-void owed_see_end(struct owed *owed, const struct store_cursor *place);
+void owed_see_end(struct owed *owed, const struct store_cursor *cursor);
 /* Forgets what this node has read: all items must be read. */
-void owed_forget_place(struct owed *owed);
+void owed_forget_position(struct owed *owed);
 
 /* How far this node has read; both are empty at first. */
-struct owed_place {
+struct owed_position {
     char epoch[40];
     struct store_cursor cursor;
 };
-void owed_place_get(struct owed *owed, struct owed_place *place);
-void owed_place_set(struct owed *owed, const struct owed_place *place);
+void owed_position_get(struct owed *owed, struct owed_position *position);
+void owed_position_set(struct owed *owed, const struct owed_position *position);
 
 #endif

@@ -98,7 +98,7 @@ static int node_of(struct store *store, const struct addr *addr, struct str host
 
 /* Parses "10.0.0.5:6379" or "2001:db8::1:6379", as servers write it; without an address, that of
    `from` is used. */
-static bool parse_place(struct str text, const struct store_node *from, struct addr *addr)
+static bool parse_endpoint(struct str text, const struct store_node *from, struct addr *addr)
 {
     const char *colon = str_find_last_char(text, ':');
     uint64_t port;
@@ -459,7 +459,7 @@ static struct store_node *redirected(struct store *store, const struct store_nod
 
     str_cut(&text, ' ');
     struct str number = str_cut(&text, ' ');
-    if (!parse_uint(number, &slot) || slot >= STORE_SLOTS || !parse_place(text, from, &addr)) {
+    if (!parse_uint(number, &slot) || slot >= STORE_SLOTS || !parse_endpoint(text, from, &addr)) {
         return NULL;
     }
     store_count(store, STORE_REDIRECTS);

@@ -151,14 +151,14 @@ enum store_result table_run(const struct store_table *table, const struct store_
     return store_run(call, script, &(const struct store_words){keys, 4}, args, reply);
 }
 
-bool table_next_place(struct str *reply, struct store_cursor *place)
+bool table_next_cursor(struct str *reply, struct store_cursor *cursor)
 {
     struct str text;
 
-    if (!resp_next_string(reply, &text) || text.len == 0 || text.len >= sizeof(place->text)) {
+    if (!resp_next_string(reply, &text) || text.len == 0 || text.len >= sizeof(cursor->text)) {
         return false;
     }
-    *str_put(place->text, text) = '\0';
+    *str_put(cursor->text, text) = '\0';
     return true;
 }
 

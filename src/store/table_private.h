@@ -55,7 +55,7 @@ enum store_result table_run(const struct store_table *table, const struct store_
                             struct store_script *script, const struct store_words *args,
                             struct str *reply);
 /* Takes the next string of a reply, a position of the stream. False: it is not one. */
-bool table_next_place(struct str *reply, struct store_cursor *place);
+bool table_next_cursor(struct str *reply, struct store_cursor *cursor);
 
 /* ---- table_send.c ---- */
 

@@ -87,7 +87,7 @@ static struct store_script values_script = {
 
 /* A parsed reply of this script. */
 struct table_page {
-    struct store_cursor place; /* the end of the stream at that time */
+    struct store_cursor cursor; /* the end of the stream at that time */
     struct str values;
     size_t count;
 };
@@ -107,7 +107,7 @@ static enum store_result ask_values(struct store_table *table, const struct stor
     if (result != STORE_OK) {
         return result;
     }
-    if (resp_next_list(&page->values) != 2 || !table_next_place(&page->values, &page->place)) {
+    if (resp_next_list(&page->values) != 2 || !table_next_cursor(&page->values, &page->cursor)) {
         return STORE_REFUSED;
     }
     int64_t values = resp_next_list(&page->values) / 2;
@@ -145,10 +145,10 @@ enum store_result table_fetch(struct store_table *table, const struct store_call
         if (result != STORE_OK) {
             return result;
         }
-        bool is_newest = owed_see(table->owed, &page.place);
+        bool is_newest = owed_see(table->owed, &page.cursor);
         if (is_newest || attempts == FETCH_ATTEMPTS) {
             result = take_values(table, call->arena, names, &page);
-            is_newest = is_newest && owed_see(table->owed, &page.place);
+            is_newest = is_newest && owed_see(table->owed, &page.cursor);
         }
         if (result != STORE_OK) {
             return result;
@@ -299,7 +299,7 @@ static enum store_result compare_items(struct store_table *table, bool sends)
 static enum store_result read_all(struct store_table *table)
 {
     struct arena arena;
-    struct owed_place now = {.epoch = ""}, former;
+    struct owed_position now = {.epoch = ""}, former;
     struct str reply, epoch;
     int64_t is_new = 0;
 
@@ -311,7 +311,7 @@ static enum store_result read_all(struct store_table *table)
         table_run(table, &call, &open_script, &(const struct store_words){args, 3}, &reply);
     if (result == STORE_OK &&
         (resp_next_list(&reply) != 3 || !resp_next_string(&reply, &epoch) ||
-         !resp_next_integer(&reply, &is_new) || !table_next_place(&reply, &now.cursor))) {
+         !resp_next_integer(&reply, &is_new) || !table_next_cursor(&reply, &now.cursor))) {
         result = STORE_REFUSED;
     }
     if (result != STORE_OK) {
@@ -320,7 +320,7 @@ static enum store_result read_all(struct store_table *table)
     }
     *str_put(now.epoch, str_head(epoch, sizeof(now.epoch) - 1)) = '\0';
     arena_free(&arena);
-    owed_place_get(table->owed, &former);
+    owed_position_get(table->owed, &former);
     bool is_other = *former.epoch != '\0' && strcmp(former.epoch, now.epoch) != 0;
     bool is_lossy = owed_take_sign(table->owed, &table->owed->is_lossy);
     bool sends = is_new == 1 || is_lossy || (is_other && *now.epoch == 'n') ||
@@ -335,7 +335,7 @@ static enum store_result read_all(struct store_table *table)
         result = compare_items(table, sends);
     }
     if (result == STORE_OK) {
-        owed_place_set(table->owed, &now);
+        owed_position_set(table->owed, &now);
     } else if (is_lossy) {
         owed_set_sign(table->owed, &table->owed->is_lossy);
     }
@@ -365,7 +365,7 @@ static bool names_of(const struct vec *entries, struct arena *arena, struct vec 
 
 /* Reads a page of the stream. *count: number of entries. STORE_ABSENT: all items must be read. MAY
  * WAIT. */
-static enum store_result read_changes(struct store_table *table, struct owed_place *place,
+static enum store_result read_changes(struct store_table *table, struct owed_position *position,
                                       size_t *count)
 {
     struct arena arena;
@@ -373,7 +373,7 @@ static enum store_result read_changes(struct store_table *table, struct owed_pla
 
     arena_init(&arena);
     struct store_call call = table_call(table, &arena);
-    struct store_cursor cursor = place->cursor;
+    struct store_cursor cursor = position->cursor;
     enum store_result result =
         store_stream_read(&call, table->changes, &cursor, table_page(table), &entries);
     if (result == STORE_OK && !names_of(&entries, &arena, &names)) {
@@ -384,8 +384,8 @@ static enum store_result read_changes(struct store_table *table, struct owed_pla
     }
     *count = entries.count;
     if (result == STORE_OK && entries.count != 0) {
-        place->cursor = cursor;
-        owed_place_set(table->owed, place);
+        position->cursor = cursor;
+        owed_position_set(table->owed, position);
     }
     arena_free(&arena);
     return result;
@@ -393,22 +393,22 @@ static enum store_result read_changes(struct store_table *table, struct owed_pla
 
 enum store_result table_read(struct store_table *table)
 {
-    struct owed_place place;
+    struct owed_position position;
     size_t count = 1;
     enum store_result result = STORE_OK;
 
     if (owed_take_sign(table->owed, &table->owed->is_stale)) {
-        owed_forget_place(table->owed);
+        owed_forget_position(table->owed);
     }
-    owed_place_get(table->owed, &place);
-    if (*place.cursor.text == '\0' || table->owed->is_lossy ||
+    owed_position_get(table->owed, &position);
+    if (*position.cursor.text == '\0' || table->owed->is_lossy ||
         (table->kind->starts_again && !table->has_started)) {
         result = read_all(table);
         table->has_started |= result == STORE_OK;
         return result;
     }
     while (result == STORE_OK && count != 0) {
-        result = read_changes(table, &place, &count);
+        result = read_changes(table, &position, &count);
     }
     return result == STORE_ABSENT ? read_all(table) : result;
 }

@@ -64,14 +64,14 @@ static enum store_result run_fenced(const struct store_table *table, const struc
                                     struct store_script *script, const struct store_words *args)
 {
     struct str reply;
-    struct store_cursor place;
+    struct store_cursor cursor;
     enum store_result result = table_run(table, call, script, args, &reply);
 
     if (result == STORE_OK) {
-        if (!table_next_place(&reply, &place)) {
+        if (!table_next_cursor(&reply, &cursor)) {
             return STORE_REFUSED;
         }
-        owed_see(table->owed, &place);
+        owed_see(table->owed, &cursor);
         return STORE_OK;
     }
     if (result != STORE_REFUSED) {

@@ -41,7 +41,7 @@ char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t
 
 /* The rules of section 6 for each type. */
 static const struct {
-    enum { ON_STREAM, ON_CONNECTION, ON_EITHER } place;
+    enum { ON_STREAM, ON_CONNECTION, ON_EITHER } level;
     uint32_t least;         /* least payload in bytes */
     uint32_t most;          /* most payload in bytes; UINT32_MAX: the limit of all frames */
     bool is_size_of_stream; /* a wrong size is a stream error only */
@@ -83,8 +83,8 @@ enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool
     if (!is_known) {
         return V2_NO_ERROR;
     }
-    if ((rules[head->type].place == ON_STREAM && head->stream == 0) ||
-        (rules[head->type].place == ON_CONNECTION && head->stream != 0)) {
+    if ((rules[head->type].level == ON_STREAM && head->stream == 0) ||
+        (rules[head->type].level == ON_CONNECTION && head->stream != 0)) {
         return V2_PROTOCOL_ERROR;
     }
     if (head->length < rules[head->type].least || head->length > rules[head->type].most) {

@@ -184,7 +184,7 @@ static bool take_frame(struct v2_connection *c)
 }
 
 /* May more requests be taken? If not, the input is held until answers have left: see v2_settle. */
-static bool has_place(struct v2_connection *c)
+static bool has_slot(struct v2_connection *c)
 {
     if (c->finished_count >= FINISHED_MAX) {
         conn_flush(c->conn);
@@ -203,7 +203,7 @@ static void process(struct v2_connection *c)
         return;
     }
     c->deadline.frame_size = 0;
-    while (c->phase < V2_FAILED && conn->in_end != conn->in_start && has_place(c)) {
+    while (c->phase < V2_FAILED && conn->in_end != conn->in_start && has_slot(c)) {
         if (c->part.is_open) {
             take_part(c);
         } else if (conn->in_end - conn->in_start < FRAME_HEAD_SIZE || !take_frame(c)) {
@@ -243,7 +243,7 @@ void v2_pump(struct v2_connection *c)
     conn->is_input_paused = 0;
     process(c);
     for (unsigned rounds = 0; rounds < READ_ROUNDS && c->phase < V2_FAILED; rounds++) {
-        if (!has_place(c) || !read_more(c)) {
+        if (!has_slot(c) || !read_more(c)) {
             break;
         }
         process(c);

@@ -61,20 +61,20 @@ void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, vo
 /* ---- those that have ended ---- */
 
 /* Where a stream's end is remembered, until another with the same place ends. */
-static unsigned v2_table_place_of(uint32_t id)
+static unsigned v2_table_slot_of(uint32_t id)
 {
     return id / 2 % CLOSED_KEPT;
 }
 
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end)
 {
-    c->closed[v2_table_place_of(id)].id = id;
-    c->closed[v2_table_place_of(id)].end = (uint8_t) end;
+    c->closed[v2_table_slot_of(id)].id = id;
+    c->closed[v2_table_slot_of(id)].end = (uint8_t) end;
 }
 
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id)
 {
-    unsigned position = v2_table_place_of(id);
+    unsigned position = v2_table_slot_of(id);
 
     return c->closed[position].id == id ? (enum v2_end) c->closed[position].end : END_UNKNOWN;
 }

@@ -270,8 +270,8 @@ extern const struct http_protocol v2_protocol;
 /* Most bytes of a DATA frame at the location that answers. */
 static inline uint64_t v2_chunk_size(const struct http_location *location)
 {
-    const struct v2_position *place = location_settings(location, &v2_location_key);
-    return place->chunk_size;
+    const struct v2_position *position = location_settings(location, &v2_location_key);
+    return position->chunk_size;
 }
 
 /* Does this server speak HTTP/2 (on plain sockets by prior knowledge, with TLS by ALPN)? */

@@ -97,8 +97,8 @@ static bool mail_auth_ask(struct mail_session *session, const struct mail_auth *
 }
 
 /* Takes the backend from the response. False: there is no valid one; logged. */
-static bool take_place(struct mail_session *session, const struct mail_auth *auth,
-                       const struct auth_response *response, struct mail_upstream *place)
+static bool take_upstream(struct mail_session *session, const struct mail_auth *auth,
+                          const struct auth_response *response, struct mail_upstream *upstream)
 {
     uint64_t port;
 
@@ -110,7 +110,8 @@ static bool take_place(struct mail_session *session, const struct mail_auth *aut
         log_server(session, auth, 0, "did not send password");
         return false;
     }
-    if (str_starts(response->server, STR("[")) || !addr_parse_ip(response->server, &place->addr)) {
+    if (str_starts(response->server, STR("[")) ||
+        !addr_parse_ip(response->server, &upstream->addr)) {
         log_server(session, auth, 0, "sent invalid server address:\"%.*s\"",
                    STR_ARG(response->server));
         return false;
@@ -119,8 +120,8 @@ static bool take_place(struct mail_session *session, const struct mail_auth *aut
         log_server(session, auth, 0, "sent invalid server port:\"%.*s\"", STR_ARG(response->port));
         return false;
     }
-    addr_set_port(&place->addr, (uint16_t) port);
-    place->name =
+    addr_set_port(&upstream->addr, (uint16_t) port);
+    upstream->name =
         arena_printf(&session->attempt, "%.*s:%u", STR_ARG(response->server), (unsigned) port);
     return true;
 }
@@ -174,7 +175,7 @@ static enum mail_verdict mail_auth_refuse(struct mail_session *session,
     return response->wait_s != 0 ? VERDICT_AGAIN : VERDICT_OVER;
 }
 
-enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_upstream *place)
+enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_upstream *upstream)
 {
     const struct mail_auth *auth = mail_settings(session->server, &mail_auth_key);
     struct auth_response response;
@@ -198,7 +199,7 @@ enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_up
             break;
         }
         take_credentials(session, &response);
-        if (take_place(session, auth, &response, place)) {
+        if (take_upstream(session, auth, &response, upstream)) {
             verdict = VERDICT_ACCEPTED;
         } else {
             session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);

@@ -30,7 +30,7 @@ enum mail_verdict {
 };
 
 /* Asks about the login in session->method, login and password. MAY WAIT. */
-enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_upstream *place);
+enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_upstream *upstream);
 
 /* request.c: the request, in session->attempt. */
 struct str mail_auth_request(struct mail_session *session, const struct mail_auth *auth);

@@ -257,18 +257,18 @@ static bool comes_round(const struct mail_session *session, const struct addr *a
 }
 
 /* Connects to the backend. MAY WAIT. False: logged. */
-static bool reach(struct mail_backend *backend, const struct mail_upstream *place)
+static bool reach(struct mail_backend *backend, const struct mail_upstream *upstream)
 {
     struct mail_session *session = backend->session;
-    const struct upstream_target target = {.addr = place->addr,
-                                           .name = place->name,
+    const struct upstream_target target = {.addr = upstream->addr,
+                                           .name = upstream->name,
                                            .log = &session->log};
     struct upstream_connection_options options = {.keepalive = session->server->so_keepalive};
     int error = 0;
 
-    session->upstream = place->name;
+    session->upstream = upstream->name;
     session->log.action = "connecting to upstream";
-    if (comes_round(session, &place->addr, &options.hops)) {
+    if (comes_round(session, &upstream->addr, &options.hops)) {
         return false;
     }
     if (upstream_connection_reach(&target, &options, clock_now.now_ms + session->server->timeout_ms,
@@ -282,7 +282,7 @@ static bool reach(struct mail_backend *backend, const struct mail_upstream *plac
     return true;
 }
 
-enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place)
+enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *upstream)
 {
     struct mail_backend *backend = calloc(1, sizeof(*backend));
 
@@ -292,7 +292,7 @@ enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upst
     backend->session = session;
     backend->settings = mail_settings(session->server, &mail_proxy_key);
     session->carrier = backend;
-    if (reach(backend, place) && session->server->protocol->log_in(backend)) {
+    if (reach(backend, upstream) && session->server->protocol->log_in(backend)) {
         carry(backend);
         return MAIL_PASSED_ON;
     }
@@ -307,11 +307,11 @@ enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upst
 
 enum mail_step mail_log_in(struct mail_session *session)
 {
-    struct mail_upstream place;
+    struct mail_upstream upstream;
 
-    switch (mail_authenticate(session, &place)) {
+    switch (mail_authenticate(session, &upstream)) {
     case VERDICT_ACCEPTED:
-        return mail_pass_on(session, &place);
+        return mail_pass_on(session, &upstream);
     case VERDICT_AGAIN:
         return MAIL_GOES_ON;
     case VERDICT_OVER:

@@ -37,7 +37,7 @@ struct mail_backend {
  * Connects the session to the backend that the authentication server selected: MAIL_PASSED_ON, or
  * MAIL_OVER after a failure, of which a refusal informs the client. MAY WAIT.
  */
-enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place);
+enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *upstream);
 
 /* Authenticates, and connects the session to its backend. MAY WAIT. */
 enum mail_step mail_log_in(struct mail_session *session);

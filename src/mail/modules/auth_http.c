@@ -18,18 +18,18 @@ static bool auth_http_apply(struct conf_scope *scope, const struct directive *ro
         text = str_skip(text, 7);
     }
     bool is_unix = str_starts(text, STR("unix:"));
-    struct str place = text;
+    struct str address = text;
     const char *end = is_unix ? str_find_char(str_skip(text, 5), ':') : str_find_char(text, '/');
     auth->uri = STR("/");
     if (end != NULL) {
-        place = str_from(text.data, end);
+        address = str_from(text.data, end);
         struct str uri = str_from(end + is_unix, text.data + text.len);
         auth->uri = uri.len != 0 ? arena_dup(conf->arena, uri) : auth->uri;
     }
-    if (place.len == 0) {
+    if (address.len == 0) {
         return conf_error(conf, node, "no host in auth_http \"%.*s\"", STR_ARG(text));
     }
-    if (!addr_parse(conf->arena, place, 80, false, &addresses)) {
+    if (!addr_parse(conf->arena, address, 80, false, &addresses)) {
         return conf_error(conf, node, "%s in auth_http \"%.*s\"", addresses.error, STR_ARG(text));
     }
     auth->addr = addresses.items[0];

@@ -474,14 +474,14 @@ void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void 
     }
 }
 
-bool conn_walk(struct conn_walk *walk, size_t places, void (*visit)(struct conn *conn, void *arg),
+bool conn_walk(struct conn_walk *walk, size_t count, void (*visit)(struct conn *conn, void *arg),
                void *arg)
 {
     if (!walk->has_begun) {
         walk->block = blocks;
         walk->has_begun = true;
     }
-    for (; walk->block != NULL && places > 0; places--) {
+    for (; walk->block != NULL && count > 0; count--) {
         struct conn *conn = &walk->block->conns[walk->at++];
 
         if (walk->at == CONNS_PER_BLOCK) {

@@ -494,7 +494,7 @@ struct conn_walk {
 };
 /* Visits the next connections of those that existed when the walk began, looking at `places`
  * positions. False: it is complete. */
-bool conn_walk(struct conn_walk *walk, size_t places, void (*visit)(struct conn *conn, void *arg),
+bool conn_walk(struct conn_walk *walk, size_t count, void (*visit)(struct conn *conn, void *arg),
                void *arg);
 
 /* Number for the next connection: unique in the service, from shared memory. */

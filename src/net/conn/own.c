@@ -50,7 +50,7 @@ bool own_init(void)
 
 /* ---- listening addresses ---- */
 
-static unsigned own_place_of(const struct addr *addr)
+static unsigned own_bucket_of(const struct addr *addr)
 {
     return addr->any.sa_family == AF_UNIX ? str_hash(addr_unix_path(addr)) % PORTS
                                           : addr_port(addr);
@@ -58,7 +58,7 @@ static unsigned own_place_of(const struct addr *addr)
 
 void own_listens(const struct addr *addr, bool is_datagram)
 {
-    unsigned position = own_place_of(addr);
+    unsigned position = own_bucket_of(addr);
 
     if (own != NULL) {
         atomic_fetch_or(&own->listened[is_datagram][position / 64], UINT64_C(1) << position % 64);
@@ -67,7 +67,7 @@ void own_listens(const struct addr *addr, bool is_datagram)
 
 static bool is_listened(const struct addr *addr, bool is_datagram)
 {
-    unsigned position = own_place_of(addr);
+    unsigned position = own_bucket_of(addr);
 
     return own != NULL && (atomic_load_explicit(&own->listened[is_datagram][position / 64],
                                                 memory_order_relaxed) >>

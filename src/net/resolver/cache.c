@@ -99,13 +99,13 @@ void resolver_entry_unlearn(struct resolver *resolver, struct resolver_entry *en
 
 void resolver_entry_drop(struct resolver *resolver, struct resolver_entry *entry)
 {
-    struct resolver_entry **place = &resolver->buckets[entry->hash % RESOLVER_BUCKETS];
+    struct resolver_entry **link = &resolver->buckets[entry->hash % RESOLVER_BUCKETS];
 
     resolver_entry_unlearn(resolver, entry);
-    while (*place != entry) {
-        place = &(*place)->next;
+    while (*link != entry) {
+        link = &(*link)->next;
     }
-    *place = entry->next;
+    *link = entry->next;
     resolver->names--;
     free(entry);
 }

@@ -88,7 +88,7 @@ static void come_first(void)
  * With many more connections than the mean this worker queues up last everywhere, so that it
  * accepts only when its siblings are busy. Repeated now and then, since siblings queue up as well.
  */
-static void find_place(void)
+static void find_position(void)
 {
     bool was_last = is_last;
 
@@ -115,7 +115,7 @@ static void keep_order(struct acceptor *acceptor)
         queue_up(acceptor);
     }
     if (clock_now.now_ms >= order_at_ms) {
-        find_place();
+        find_position();
     }
 }
 

@@ -17,10 +17,11 @@ static uint32_t beyond(uint32_t left, uint32_t reserve)
 
 void placement_offer_room(void)
 {
-    uint32_t places = beyond(conn_pool.limit, conn_pool.limit / 16 + conn_pool.used);
+    uint32_t free_count = beyond(conn_pool.limit, conn_pool.limit / 16 + conn_pool.used);
     uint32_t descriptors = beyond(descriptors_left(conn_pool.used), descriptors_limit() / 16);
 
-    atomic_store_explicit(&placement.own->offered, places < descriptors ? places : descriptors,
+    atomic_store_explicit(&placement.own->offered,
+                          free_count < descriptors ? free_count : descriptors,
                           memory_order_relaxed);
 }
 

@@ -302,7 +302,7 @@ static void on_secret(const SSL *ssl, const char *line)
 /* ---- transport parameters, as a custom extension ---- */
 
 static int add_parameters(SSL *ssl, unsigned type, unsigned context, const unsigned char **out,
-                          size_t *size, X509 *certificate, size_t place, int *alert, void *arg)
+                          size_t *size, X509 *certificate, size_t index, int *alert, void *arg)
 {
     struct tls_messages *messages = messages_of_ssl(ssl);
 
@@ -316,7 +316,7 @@ static int add_parameters(SSL *ssl, unsigned type, unsigned context, const unsig
 }
 
 static int parse_parameters(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
-                            size_t size, X509 *certificate, size_t place, int *alert, void *arg)
+                            size_t size, X509 *certificate, size_t index, int *alert, void *arg)
 {
     struct tls_messages *messages = messages_of_ssl(ssl);
 

@@ -36,7 +36,7 @@ struct ocsp_cache {
     struct kept_answer rows[];
 };
 
-#define PLACES 4
+#define OCSP_BUCKET_SIZE 4
 
 static struct ocsp_cache *cache_of(struct zone *zone)
 {
@@ -44,7 +44,7 @@ static struct ocsp_cache *cache_of(struct zone *zone)
         return NULL;
     }
     if (zone->root == NULL) {
-        uint32_t count = (uint32_t) (zone->size / CACHE_ROWS_PER_SIZE) & ~(PLACES - 1u);
+        uint32_t count = (uint32_t) (zone->size / CACHE_ROWS_PER_SIZE) & ~(OCSP_BUCKET_SIZE - 1u);
         struct ocsp_cache *cache =
             slab_alloc(zone->slab, sizeof(*cache) + count * sizeof(cache->rows[0]));
         if (cache == NULL) {
@@ -67,12 +67,12 @@ static bool make_key(const X509 *certificate, const X509 *issuer, unsigned char 
            EVP_Digest(hashes, first + second, key, &len, EVP_sha256(), NULL) == 1;
 }
 
-static struct kept_answer *places_of(struct ocsp_cache *cache, const unsigned char *key)
+static struct kept_answer *bucket_of(struct ocsp_cache *cache, const unsigned char *key)
 {
     uint32_t hash;
 
     memcpy(&hash, key, sizeof(hash));
-    return &cache->rows[hash % (cache->row_count / PLACES) * PLACES];
+    return &cache->rows[hash % (cache->row_count / OCSP_BUCKET_SIZE) * OCSP_BUCKET_SIZE];
 }
 
 static void cache_lock(struct ocsp_cache *cache)
@@ -88,10 +88,10 @@ static bool find_cached(struct ocsp_cache *cache, const unsigned char *key, int 
     bool is_found = false;
 
     cache_lock(cache);
-    struct kept_answer *place = places_of(cache, key);
-    for (int i = 0; i < PLACES && !is_found; i++) {
-        if (place[i].until > now && memcmp(place[i].key, key, sizeof(place[i].key)) == 0) {
-            *status = place[i].status;
+    struct kept_answer *bucket = bucket_of(cache, key);
+    for (int i = 0; i < OCSP_BUCKET_SIZE && !is_found; i++) {
+        if (bucket[i].until > now && memcmp(bucket[i].key, key, sizeof(bucket[i].key)) == 0) {
+            *status = bucket[i].status;
             is_found = true;
         }
     }
@@ -105,15 +105,15 @@ static void cache_put(struct ocsp_cache *cache, const unsigned char *key,
     uint64_t until = (uint64_t) time(NULL) + KEEP_AT_MOST_S;
 
     cache_lock(cache);
-    struct kept_answer *place = places_of(cache, key);
-    struct kept_answer *oldest = &place[0];
-    for (int i = 0; i < PLACES; i++) {
-        if (memcmp(place[i].key, key, sizeof(place[i].key)) == 0) {
-            oldest = &place[i];
+    struct kept_answer *bucket = bucket_of(cache, key);
+    struct kept_answer *oldest = &bucket[0];
+    for (int i = 0; i < OCSP_BUCKET_SIZE; i++) {
+        if (memcmp(bucket[i].key, key, sizeof(bucket[i].key)) == 0) {
+            oldest = &bucket[i];
             break;
         }
-        if (place[i].until < oldest->until) {
-            oldest = &place[i];
+        if (bucket[i].until < oldest->until) {
+            oldest = &bucket[i];
         }
     }
     memcpy(oldest->key, key, sizeof(oldest->key));

@@ -211,7 +211,7 @@ uint64_t tls_ring_period_s(const struct ticket_ring *ring)
     return ring->period_s;
 }
 
-static struct shared_key *shared_place(struct ticket_ring *ring, uint64_t number)
+static struct shared_key *shared_slot(struct ticket_ring *ring, uint64_t number)
 {
     return &ring->shared[number % SHARED_KEYS];
 }
@@ -224,8 +224,8 @@ bool tls_ring_wants(struct ticket_ring *ring, uint64_t now_s, uint64_t *number)
         return false; /* no server uses the ring */
     }
     ring_lock(ring);
-    bool has_current = shared_place(ring, current)->number == current;
-    bool has_next = shared_place(ring, current + 1)->number == current + 1;
+    bool has_current = shared_slot(ring, current)->number == current;
+    bool has_next = shared_slot(ring, current + 1)->number == current + 1;
     shm_lock_release(&ring->lock);
     *number = has_current ? current + 1 : current;
     return !has_current || (!has_next && now_s % ring->period_s >= ring->period_s / 2);
@@ -239,7 +239,7 @@ bool tls_ring_make(struct ticket_ring *ring, uint64_t number)
         return false;
     }
     ring_lock(ring);
-    *shared_place(ring, number) = made;
+    *shared_slot(ring, number) = made;
     shm_lock_release(&ring->lock);
     OPENSSL_cleanse(&made, sizeof(made));
     return true;
@@ -248,7 +248,7 @@ bool tls_ring_make(struct ticket_ring *ring, uint64_t number)
 bool tls_ring_get(struct ticket_ring *ring, uint64_t number, unsigned char out[TLS_RING_KEY])
 {
     ring_lock(ring);
-    const struct shared_key *shared = shared_place(ring, number);
+    const struct shared_key *shared = shared_slot(ring, number);
     bool is_there = number != 0 && shared->number == number;
     if (is_there) {
         memcpy(out, shared->key.name, 16);
@@ -262,7 +262,7 @@ bool tls_ring_get(struct ticket_ring *ring, uint64_t number, unsigned char out[T
 void tls_ring_put(struct ticket_ring *ring, uint64_t number, const unsigned char key[TLS_RING_KEY])
 {
     ring_lock(ring);
-    struct shared_key *shared = shared_place(ring, number);
+    struct shared_key *shared = shared_slot(ring, number);
     if (key == NULL && shared->number == number) {
         OPENSSL_cleanse(shared, sizeof(*shared));
     } else if (key != NULL && number >= shared->number) {
@@ -282,7 +282,7 @@ static int shared_find(struct ticket_ring *ring, const unsigned char *name, uint
     uint64_t current = now / ring->period_s;
 
     for (uint64_t number = current - 1; number <= current + 1; number++) {
-        const struct shared_key *shared = shared_place(ring, number);
+        const struct shared_key *shared = shared_slot(ring, number);
         if (shared->number == number &&
             (name == NULL ? number == current
                           : memcmp(name, shared->key.name, sizeof(out->name)) == 0)) {

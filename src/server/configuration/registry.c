@@ -168,10 +168,9 @@ static struct loaded_module *loaded_check(struct conf *conf, const struct conf_n
  * "modules/X.so" means our module X, whatever the prefix is and whatever other modules are below
  * it.
  */
-enum { OBJECT_PLACES = 2 };
+enum { OBJECT_PATHS = 2 };
 
-static void list_objects(const struct conf *conf, struct str path,
-                         struct str objects[OBJECT_PLACES])
+static void list_objects(const struct conf *conf, struct str path, struct str objects[OBJECT_PATHS])
 {
     struct str usual = fs_full_name(conf->arena, conf->prefix, STR(DEFAULT_MODULES_PATH "/"));
     const char *slash = str_find_last_char(path, '/');
@@ -184,7 +183,7 @@ static void list_objects(const struct conf *conf, struct str path,
 /* Opens the object, or finds it open. NULL: it was skipped; or there was a conf_error, and *is_good
  * is false. */
 static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
-                                         const struct str objects[OBJECT_PLACES], bool *is_good)
+                                         const struct str objects[OBJECT_PATHS], bool *is_good)
 {
     struct str chosen = {0};
     const char *why = NULL;
@@ -194,7 +193,7 @@ static struct loaded_module *loaded_open(struct conf *conf, const struct conf_no
             conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
         return NULL;
     }
-    for (unsigned i = 0; i < OBJECT_PLACES; i++) {
+    for (unsigned i = 0; i < OBJECT_PATHS; i++) {
         struct loaded_module *item = loaded_find(objects[i]);
         bool is_there = access(objects[i].data, F_OK) == 0;
 
@@ -224,7 +223,7 @@ bool module_load(struct conf *conf, const struct conf_node *node, struct str pat
 {
     struct reading_modules *reading = modules_of(conf);
     struct str name = module_name_of(path);
-    struct str objects[OBJECT_PLACES];
+    struct str objects[OBJECT_PATHS];
 
     if (linked_find(name) != NULL) {
         if (is_reported()) {

@@ -140,7 +140,7 @@ static void adoption_free(struct adoption *adoption)
 }
 
 /* Hands the socket to a survivor, if there is one; otherwise a later check tries again. */
-static void adoption_place(const struct generation *generation, struct adoption *adoption)
+static void adoption_assign(const struct generation *generation, struct adoption *adoption)
 {
     struct process *survivor = survivor_for(generation, adoption->slot);
     struct channel_message message = {.type = CHANNEL_ADOPT, .slot = adoption->slot};
@@ -197,7 +197,7 @@ static void retire_slots(const struct generation *generation, struct shard_set *
             adoption = adoption_new(set, slot);
         }
         if (adoption->by == 0 && !adoption->is_done) {
-            adoption_place(generation, adoption);
+            adoption_assign(generation, adoption);
         }
     }
 }
@@ -336,7 +336,7 @@ void shard_care_process_gone(struct generation *generation, const struct process
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == process->pid && !adoption->is_done) {
             adoption->by = 0;
-            adoption_place(generation, adoption);
+            adoption_assign(generation, adoption);
         }
     }
 }
@@ -429,7 +429,7 @@ static void replace_adopter(const struct generation *generation, pid_t pid)
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == pid && !adoption->is_done) {
             adoption_recall(generation, adoption);
-            adoption_place(generation, adoption);
+            adoption_assign(generation, adoption);
         }
     }
 }
@@ -553,7 +553,7 @@ void shard_care_look(struct generation *generation)
     /* Sockets that no worker could take before. */
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == 0 && !adoption->is_done) {
-            adoption_place(generation, adoption);
+            adoption_assign(generation, adoption);
             is_quiet = false;
         }
     }

@@ -314,7 +314,7 @@ static uint32_t follow(const struct geo_mmdb *db, uint32_t node, const unsigned 
                                    : follow_records(db, node, bits, count, 32);
 }
 
-bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place)
+bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *offset)
 {
     uint32_t record = db->node_count;
 
@@ -332,8 +332,8 @@ bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *p
     if (record <= db->node_count || record - db->node_count < SEPARATOR) {
         return false;
     }
-    *place = record - db->node_count - SEPARATOR;
-    return *place < db->data.len;
+    *offset = record - db->node_count - SEPARATOR;
+    return *offset < db->data.len;
 }
 
 /* ---- the whole file ---- */

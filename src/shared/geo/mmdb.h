@@ -55,7 +55,7 @@ const char *geo_mmdb_open(struct str bytes, struct geo_mmdb *out);
 
 /* The position of the data about an address. False: there is none. IPv4-mapped IPv6 addresses are
  * looked up as IPv4. */
-bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place);
+bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *offset);
 
 /*
  * The value at a position, or the one below it that a path of map keys and array indexes (from 0,

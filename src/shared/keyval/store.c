@@ -222,7 +222,7 @@ static bool is_expired(const struct keyval_store *store, const struct entry *ent
 /* ---- with the lock held ---- */
 
 /* The pointer to the entry with this index, or to the end of its list. */
-static struct entry **keyval_store_place_of(struct keyval_store *store, struct str index)
+static struct entry **keyval_store_link_of(struct keyval_store *store, struct str index)
 {
     struct entry **at = &store->heads[siphash_1_3(index, store->secret) & store->heads_mask];
 
@@ -257,11 +257,11 @@ static void count_nothing(struct keyval_store *store)
 }
 
 /* Removes the entry from the list with a single store, in case the process dies. */
-static void drop(struct keyval_store *store, struct entry **place)
+static void drop(struct keyval_store *store, struct entry **link)
 {
-    struct entry *entry = *place;
+    struct entry *entry = *link;
 
-    *place = entry->next;
+    *link = entry->next;
     count_entry(store, entry, -1);
     slab_free(store->slab, entry);
 }
@@ -307,13 +307,13 @@ static void lock(struct keyval_store *store)
 /* The entry with this index that has not expired, or NULL. */
 static struct entry *find_live(struct keyval_store *store, struct str index)
 {
-    struct entry **place = keyval_store_place_of(store, index);
+    struct entry **link = keyval_store_link_of(store, index);
 
-    if (*place != NULL && is_expired(store, *place, keyval_now())) {
-        drop(store, place);
+    if (*link != NULL && is_expired(store, *link, keyval_now())) {
+        drop(store, link);
         return NULL;
     }
-    return *place;
+    return *link;
 }
 
 /* ---- lookup ---- */
@@ -444,11 +444,11 @@ static struct entry *entry_new(struct keyval_store *store, const struct keyval_p
 /* With a single store, replaces the entry with the same index, or appends to the list. */
 static void keyval_store_put(struct keyval_store *store, struct entry *entry)
 {
-    struct entry **place = keyval_store_place_of(store, index_of(entry)), *former = *place;
+    struct entry **link = keyval_store_link_of(store, index_of(entry)), *former = *link;
 
     entry->next = former == NULL ? NULL : former->next;
     entry->era = store->era;
-    *place = entry;
+    *link = entry;
     count_entry(store, entry, 1);
     if (former != NULL) {
         count_entry(store, former, -1);
@@ -466,14 +466,14 @@ static void apply(struct keyval_store *store, const struct keyval_change *change
         return;
     }
     index_key(store, change->pair.key, &index);
-    struct entry **place = keyval_store_place_of(store, index.bytes);
-    if (*place == NULL) {
+    struct entry **link = keyval_store_link_of(store, index.bytes);
+    if (*link == NULL) {
         return; /* another one of these changes has removed it */
     }
     if (change->is_deleted) {
-        drop(store, place);
+        drop(store, link);
     } else {
-        (*place)->expires_ms = change->pair.expires_ms;
+        (*link)->expires_ms = change->pair.expires_ms;
     }
 }
 

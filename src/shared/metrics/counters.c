@@ -170,9 +170,9 @@ static bool is_free(const struct sheet *sheet)
 
 static struct block *block_of(const struct sheet *sheet, unsigned number)
 {
-    uintptr_t place = atomic_load_explicit(&sheet->blocks[number], memory_order_acquire);
+    uintptr_t offset = atomic_load_explicit(&sheet->blocks[number], memory_order_acquire);
 
-    return place == 0 ? NULL : (struct block *) (void *) ((char *) zone->memory + place);
+    return offset == 0 ? NULL : (struct block *) (void *) ((char *) zone->memory + offset);
 }
 
 /* Ends the requests that the previous owner had in progress when it ended. */

@@ -222,13 +222,13 @@ static struct point point_of(const struct metrics_cell *cell, unsigned kind)
     return point;
 }
 
-static void take_row(unsigned number, struct metrics_cell *sum, unsigned place, struct span *span)
+static void take_row(unsigned number, struct metrics_cell *sum, unsigned index, struct span *span)
 {
     struct row *row = &root->rows[number];
 
     subtract_cell(sum, &row->former);
-    row->points[place] = point_of(sum, row->kind);
-    span->is_idle = span->is_idle && row->points[place].count == 0;
+    row->points[index] = point_of(sum, row->kind);
+    span->is_idle = span->is_idle && row->points[index].count == 0;
 }
 
 static void take_errors(struct span *span, const struct metrics_cell *total)
@@ -266,7 +266,7 @@ static void take_peer_errors(struct span *span, const struct metrics_cell *cell)
 }
 
 /* Takes a point of every row, at this index. */
-static void take_rows(unsigned place, struct span *span)
+static void take_rows(unsigned index, struct span *span)
 {
     static struct metrics_cell total, sum, part; /* too large for a fiber's frame */
     unsigned series_count = rows_known;
@@ -284,12 +284,12 @@ static void take_rows(unsigned place, struct span *span)
         if (root->rows[row].kind == SERIES_SERVER) {
             add_cell(&total, &sum); /* before take_row replaces the sum by the increase */
         }
-        take_row(row, &sum, place, span);
+        take_row(row, &sum, index, span);
         if (root->rows[row].kind == SERIES_PEER) {
             take_peer_errors(span, &sum);
         }
     }
-    take_row(ROW_TOTAL, &total, place, span);
+    take_row(ROW_TOTAL, &total, index, span);
     take_errors(span, &total);
 }
 

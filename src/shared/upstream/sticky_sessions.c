@@ -139,12 +139,12 @@ static void link_use(struct sessions *sessions, uint32_t at)
 
 static void unlink_key(struct sessions *sessions, uint32_t at)
 {
-    uint32_t *place = head_of(sessions, &sessions->nodes[at].key);
+    uint32_t *link = head_of(sessions, &sessions->nodes[at].key);
 
-    while (*place != at) {
-        place = &sessions->nodes[*place].next;
+    while (*link != at) {
+        link = &sessions->nodes[*link].next;
     }
-    *place = sessions->nodes[at].next;
+    *link = sessions->nodes[at].next;
 }
 
 /* Marks the session as used now. */

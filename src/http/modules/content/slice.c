@@ -23,7 +23,7 @@ struct slice {
 };
 
 /* The offset in an argument; `missing` if it is absent. */
-static uint64_t slice_place_of(const struct request *request, struct str name, uint64_t size,
+static uint64_t slice_start_of(const struct request *request, struct str name, uint64_t size,
                                uint64_t missing)
 {
     struct str text;
@@ -39,8 +39,8 @@ static void read_slice(const struct request *request, struct slice *slice)
     const struct slice_settings *settings = location_settings(request->location, &slice_key);
     uint64_t size = slice->file->size;
 
-    slice->begin = slice_place_of(request, settings->begin, size, 0);
-    slice->end = slice_place_of(request, settings->end, size, size);
+    slice->begin = slice_start_of(request, settings->begin, size, 0);
+    slice->end = slice_start_of(request, settings->end, size, size);
     if (slice->end < slice->begin) {
         slice->end = size;
     }

@@ -100,12 +100,12 @@ static const struct directive_word forms[] = {
     {NULL, 0},
 };
 
-#define JWT_PLACES (IN_HTTP_ALL | IN_LIMIT_EXCEPT)
+#define JWT_CONTEXTS (IN_HTTP_ALL | IN_LIMIT_EXCEPT)
 #define LEEWAY_MAX (10 * 365 * 86400) /* seconds */
 
 #define S struct jwt_settings
 static const struct directive jwt_rows[] = {
-    {"auth_jwt", JWT_PLACES, CUSTOM_FIELD(S, realm, auth_jwt_apply), ARGS(1, 2), .initial = "off",
+    {"auth_jwt", JWT_CONTEXTS, CUSTOM_FIELD(S, realm, auth_jwt_apply), ARGS(1, 2), .initial = "off",
      .syntax = "string [token=$variable] | off",
      .doc =
          "Allows clients with a JSON Web Token that a key of `auth_jwt_key_file` or `auth_jwt_key_request` has signed, or "
@@ -127,12 +127,12 @@ static const struct directive jwt_rows[] = {
          "in the last quarter of this time, and when a token names a key that is not among them, at most every 5 seconds. Not for keys "
          "whose file or URI has variables. 0: a file is looked at for each request, and read when it has changed; a request is "
          "made for each one."},
-    {"auth_jwt_key_file", JWT_PLACES, CUSTOM_FIELD(S, sources, key_file_apply), ARGS(1, 1),
+    {"auth_jwt_key_file", JWT_CONTEXTS, CUSTOM_FIELD(S, sources, key_file_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "file",
      .doc =
          "A file with a JSON Web Key set (RFC 7517), relative to the configuration's directory: 128 keys, 256k. Several lines "
          "add up, those of `auth_jwt_key_request` too. Where one of them cannot be used the client gets 500."},
-    {"auth_jwt_key_request", JWT_PLACES, CUSTOM(key_request_apply), ARGS(1, 1),
+    {"auth_jwt_key_request", JWT_CONTEXTS, CUSTOM(key_request_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "uri",
      .doc =
          "A URI of this server whose answer, to a subrequest, is a JSON Web Key set. With `auth_jwt_key_cache` one request asks and "
@@ -140,11 +140,11 @@ static const struct directive jwt_rows[] = {
     {"auth_jwt_leeway", IN_HTTP_ALL, SEC(S, leeway_s), .initial = "0s", .max = LEEWAY_MAX,
      .doc =
          "How far clocks may differ: a token is accepted so long after `exp`, and so long before `nbf`."},
-    {"auth_jwt_require", JWT_PLACES, CUSTOM_FIELD(S, requires, require_apply), ARGS(1, ARGS_ANY),
+    {"auth_jwt_require", JWT_CONTEXTS, CUSTOM_FIELD(S, requires, require_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "$value ... [error=401 | 403]",
      .doc =
          "A token is accepted only where none of these values is empty, `0` or `false`; others get this status."},
-    {"auth_jwt_type", JWT_PLACES, ENUM(S, form, forms), .initial = "signed",
+    {"auth_jwt_type", JWT_CONTEXTS, ENUM(S, form, forms), .initial = "signed",
      .doc =
          "What a token has to be: signed (JWS), encrypted (JWE), or encrypted with a signed one inside."},
     {0},

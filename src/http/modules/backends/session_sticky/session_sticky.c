@@ -245,12 +245,12 @@ static const struct directive group_rows[] = {
 };
 
 static const struct directive_table group_table = {.rows = group_rows};
-static const struct directive_table *const tables[] = {&group_table, &session_places_table, NULL};
+static const struct directive_table *const tables[] = {&group_table, &sticky_location_table, NULL};
 
 const struct module ngx_http_upstream_session_sticky_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_session_sticky_module",
     .kind = MODULE_HTTP,
     .tables = tables,
-    .hooks = &session_places_hooks,
+    .hooks = &sticky_location_hooks,
 };

@@ -67,11 +67,11 @@ extern const struct stickiness session_sticky;
 /* The peer that the request is bound to, or NULL: stickiness.find. */
 struct peer *session_find(struct upstream_pick *pick);
 
-/* ---- locations (places.c) ---- */
+/* ---- locations (location.c) ---- */
 
 /* session_sticky_hide_cookie and session_sticky_header. */
-extern struct settings_key session_places_key;
-extern const struct directive_table session_places_table;
-extern const struct http_module session_places_hooks;
+extern struct settings_key sticky_location_key;
+extern const struct directive_table sticky_location_table;
+extern const struct http_module sticky_location_hooks;
 
 #endif

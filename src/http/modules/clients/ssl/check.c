@@ -53,7 +53,7 @@ static bool leads_to_exception(struct request *request)
 {
     bool lacks_slash;
 
-    return ssl_place_of(
+    return ssl_location_settings_of(
                location_find(request->server->root, request->uri, &request->env, &lacks_slash))
         ->is_exempt;
 }
@@ -83,7 +83,7 @@ static enum handler_result check_connection(struct request *request)
         return request_fail(request, 421);
     }
     if (settings->has_exceptions && leads_to_exception(request)) {
-        return HANDLER_NEXT; /* ssl_check_place decides */
+        return HANDLER_NEXT; /* ssl_check_location decides */
     }
     return check_certificate(request, &settings->tls);
 }
@@ -97,12 +97,12 @@ enum handler_result ssl_check(struct request *request)
     return result;
 }
 
-enum handler_result ssl_check_place(struct request *request)
+enum handler_result ssl_check_location(struct request *request)
 {
     const struct ssl_settings *settings = ssl_settings_of(request->server);
 
     if (!settings->has_exceptions || !request_is_encrypted(request) || request->parent != NULL ||
-        request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
+        request->is_error_redirect || ssl_location_settings_of(request->location)->is_exempt) {
         return HANDLER_NEXT;
     }
     return check_certificate(request, &settings->tls);

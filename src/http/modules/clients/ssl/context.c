@@ -15,11 +15,11 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
                              location->resolver_timeout_ms, &location->error_log);
 }
 
-bool ssl_place_finish(struct conf_scope *scope, void *settings)
+bool ssl_location_finish(struct conf_scope *scope, void *settings)
 {
-    const struct ssl_place_settings *place = settings;
+    const struct ssl_location_settings *location = settings;
 
-    if (place->is_exempt) {
+    if (location->is_exempt) {
         const struct http_server *server = scope_location(scope)->server;
         ((struct ssl_settings *) server_settings(server, &ssl_key))->has_exceptions = true;
     }

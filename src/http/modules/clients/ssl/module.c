@@ -13,8 +13,8 @@ static const struct directive rows[] = {
     {0},
 };
 
-#define P struct ssl_place_settings
-static const struct directive place_rows[] = {
+#define P struct ssl_location_settings
+static const struct directive location_rows[] = {
     {"ssl_verify_client_exception", IN_LOCATION, FLAG(P, is_exempt), .initial = "off",
      .doc = "Takes requests for this location whatever ssl_verify_client says. Of Tengine."},
     {0},
@@ -28,15 +28,15 @@ static const struct directive_table ssl_table = {
     .size = sizeof(struct ssl_settings),
     .finish = ssl_finish,
 };
-struct settings_key ssl_place_key;
-static const struct directive_table ssl_place_table = {
-    .key = &ssl_place_key,
-    .rows = place_rows,
+struct settings_key ssl_location_key;
+static const struct directive_table ssl_location_table = {
+    .key = &ssl_location_key,
+    .rows = location_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct ssl_place_settings),
-    .finish = ssl_place_finish,
+    .size = sizeof(struct ssl_location_settings),
+    .finish = ssl_location_finish,
 };
-static const struct directive_table *const tables[] = {&ssl_table, &ssl_place_table, NULL};
+static const struct directive_table *const tables[] = {&ssl_table, &ssl_location_table, NULL};
 
 /* ---- hooks ---- */
 
@@ -65,7 +65,7 @@ static bool verifies(const struct http_location *location)
 
 static const struct phase_hook phases[] = {
     {.phase = PHASE_POST_READ, .name = "ssl", .run = ssl_check, .is_active = ssl_is_active},
-    {.phase = PHASE_REWRITE, .name = "ssl", .run = ssl_check_place, .is_active = verifies},
+    {.phase = PHASE_REWRITE, .name = "ssl", .run = ssl_check_location, .is_active = verifies},
     {.run = NULL},
 };
 

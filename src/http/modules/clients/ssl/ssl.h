@@ -15,21 +15,22 @@ struct ssl_settings {
 };
 
 /* Settings of a location. */
-struct ssl_place_settings {
+struct ssl_location_settings {
     bool is_exempt; /* from the server's ssl_verify_client */
 };
 
 extern struct settings_key ssl_key;
-extern struct settings_key ssl_place_key;
+extern struct settings_key ssl_location_key;
 
 static inline const struct ssl_settings *ssl_settings_of(const struct http_server *server)
 {
     return server_settings(server, &ssl_key);
 }
 
-static inline const struct ssl_place_settings *ssl_place_of(const struct http_location *location)
+static inline const struct ssl_location_settings *ssl_location_settings_of(
+    const struct http_location *location)
 {
-    return location_settings(location, &ssl_place_key);
+    return location_settings(location, &ssl_location_key);
 }
 
 /* handshake.c: TLS of accepted connections. */
@@ -38,7 +39,7 @@ extern const struct http_handshake ssl_handshake;
 /* context.c: makes the server's context after its block was read; false after conf_error. */
 bool ssl_finish(struct conf_scope *scope, void *settings);
 /* Called after a location was read; marks its server if the location is exempt. */
-bool ssl_place_finish(struct conf_scope *scope, void *settings);
+bool ssl_location_finish(struct conf_scope *scope, void *settings);
 /* Called after all servers were read: checks the listeners with TLS. */
 bool ssl_end(struct conf *conf, struct http_main *main);
 
@@ -61,6 +62,6 @@ const struct http_server *handshake_server(struct variable_env *env);
 /* check.c: may the request use this connection? Called for every request. */
 enum handler_result ssl_check(struct request *request);
 /* Checks the client's certificate for each location that a request reaches, if some are exempt. */
-enum handler_result ssl_check_place(struct request *request);
+enum handler_result ssl_check_location(struct request *request);
 
 #endif

@@ -161,8 +161,8 @@ static bool is_reachable(struct request *request, struct str path)
            str_starts(path, str_head(request->uri, length));
 }
 
-static enum handler_result open_places(struct request *request, struct transfer *transfer,
-                                       struct str path)
+static enum handler_result open_ends(struct request *request, struct transfer *transfer,
+                                     struct str path)
 {
     struct str uri = request->uri;
 
@@ -253,7 +253,7 @@ enum handler_result dav_transfer(struct request *request)
     if (!read_headers(request, transfer)) {
         return HANDLER_FAIL;
     }
-    result = open_places(request, transfer, path);
+    result = open_ends(request, transfer, path);
     result = result != HANDLER_NEXT ? result : dav_offload(request, transfer_on_thread, transfer);
     if (result != HANDLER_NEXT) {
         return result;

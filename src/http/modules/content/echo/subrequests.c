@@ -63,7 +63,7 @@ static bool aim(struct request *request, const struct echo_command *command, str
     return body_of(request, command, &sub->given);
 }
 
-static void take_place(struct echo_run *run, struct echo_sub *echo)
+static void take_slot(struct echo_run *run, struct echo_sub *echo)
 {
     struct request *request = run->request;
 
@@ -114,7 +114,7 @@ enum handler_result echo_subrequest(struct echo_run *run, const struct echo_comm
     }
     echo->sub.passes_body = request->incoming.body != NULL;
     if (run->ordered != NULL || command->is_async) {
-        take_place(run, echo);
+        take_slot(run, echo);
     }
     if (command->is_async) {
         *vec_add(&run->pending, &request->arena, struct echo_sub *) = echo;

@@ -264,7 +264,7 @@ static struct slow *slow_new(struct request *request, const struct slowfs_settin
                              struct str path)
 {
     struct slow *slow = arena_new(&request->arena, struct slow);
-    struct slow **place = request_data(request, &data_key, sizeof(struct slow *));
+    struct slow **state = request_data(request, &data_key, sizeof(struct slow *));
     unsigned rounds = connection_hops(request->connection);
 
     slow->request = request;
@@ -279,7 +279,7 @@ static struct slow *slow_new(struct request *request, const struct slowfs_settin
         slowfs_key_of(request,
                       settings->key == NULL ? path : template_text(settings->key, &request->env));
     arena_on_free(&request->arena, slow_end, slow);
-    *place = slow;
+    *state = slow;
     return slow;
 }
 

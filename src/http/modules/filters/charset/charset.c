@@ -388,16 +388,16 @@ static bool charset_finish(struct conf_scope *scope, void *arg)
 }
 
 #define S struct charset_settings
-#define PLACES (IN_HTTP_ALL | IN_LOCATION_IF)
+#define CHARSET_CONTEXTS (IN_HTTP_ALL | IN_LOCATION_IF)
 static const struct directive charset_rows[] = {
-    {"charset", PLACES, CUSTOM_FIELD(S, charset, charset_apply), ARGS(1, 1), .initial = "off",
-     .syntax = "charset | off",
+    {"charset", CHARSET_CONTEXTS, CUSTOM_FIELD(S, charset, charset_apply), ARGS(1, 1),
+     .initial = "off", .syntax = "charset | off",
      .doc = "Adds this charset to the Content-Type of responses. Where source_charset is another "
             "one, bodies are recoded. May have variables."},
-    {"source_charset", PLACES, CUSTOM_FIELD(S, source, charset_apply), ARGS(1, 1),
+    {"source_charset", CHARSET_CONTEXTS, CUSTOM_FIELD(S, source, charset_apply), ARGS(1, 1),
      .syntax = "charset",
      .doc = "The charset that bodies are in, before they are recoded. May have variables."},
-    {"override_charset", PLACES, FLAG(S, overrides), .initial = "off",
+    {"override_charset", CHARSET_CONTEXTS, FLAG(S, overrides), .initial = "off",
      .doc = "Recodes answers of backends, too, that say a charset in their Content-Type."},
     {"charset_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
@@ -412,7 +412,7 @@ static const struct directive charset_rows[] = {
             "charset may be utf-8, with codes of several bytes such as D18E."},
     {0},
 };
-#undef PLACES
+#undef CHARSET_CONTEXTS
 #undef S
 
 static const struct directive_table charset_table = {

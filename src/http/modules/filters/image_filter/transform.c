@@ -167,7 +167,7 @@ static gdImagePtr scale(gdImagePtr image, struct size to)
     return result;
 }
 
-static int place(int offset, int surplus)
+static int offset_of(int offset, int surplus)
 {
     return offset == OFFSET_CENTER  ? surplus / 2
            : offset == OFFSET_BEGIN ? 0
@@ -189,8 +189,8 @@ static gdImagePtr crop(gdImagePtr image, const struct image_options *options)
     gdImagePtr result =
         canvas((struct size){(uint32_t) (width - surplus_x), (uint32_t) (height - surplus_y)});
     if (result != NULL) {
-        gdImageCopy(result, image, 0, 0, place(options->offset_x, surplus_x),
-                    place(options->offset_y, surplus_y), width - surplus_x, height - surplus_y);
+        gdImageCopy(result, image, 0, 0, offset_of(options->offset_x, surplus_x),
+                    offset_of(options->offset_y, surplus_y), width - surplus_x, height - surplus_y);
     }
     gdImageDestroy(image);
     return result;

@@ -350,9 +350,10 @@ static enum handler_result change_group(struct request *request, const struct ap
     if (request->method == METHOD_PATCH) {
         return answer_entry(request, group, 200, &work->result);
     }
-    struct str place = arena_printf(&request->arena, "%.*s%s%u", STR_ARG(request->uri),
-                                    str_ends(request->uri, STR("/")) ? "" : "/", work->result.id);
-    fields_add(&request->response.fields, &request->arena, STR("Location"), place);
+    struct str location =
+        arena_printf(&request->arena, "%.*s%s%u", STR_ARG(request->uri),
+                     str_ends(request->uri, STR("/")) ? "" : "/", work->result.id);
+    fields_add(&request->response.fields, &request->arena, STR("Location"), location);
     return answer_entry(request, group, 201, &work->result);
 }
 

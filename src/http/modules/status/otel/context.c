@@ -109,7 +109,7 @@ void otel_contexts_start(uint64_t share)
 }
 
 /* A random position of the request between 0 and OTEL_ALL; always the same for one request. */
-static uint64_t place_of(const struct request *request)
+static uint64_t sample_of(const struct request *request)
 {
     uint64_t x = connection_number(request->connection) * 0x9e3779b97f4a7c15u;
 
@@ -122,7 +122,7 @@ static uint64_t place_of(const struct request *request)
 static bool wants_trace(struct request *request, const struct otel_settings *settings)
 {
     if (!settings->is_variable) {
-        return place_of(request) < settings->share;
+        return sample_of(request) < settings->share;
     }
     struct str value = template_text(settings->trace, &request->env);
     return str_is(value, "on") || str_is(value, "1");

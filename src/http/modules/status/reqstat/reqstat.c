@@ -107,22 +107,22 @@ static void count_all(struct request *request, const struct choice *choice, uint
 static uint64_t number_of(struct str text)
 {
     uint64_t number = 0;
-    unsigned places = 0; /* digits after the point */
+    unsigned digits = 0; /* digits after the point */
     bool has_point = false;
 
-    for (; text.len != 0 && places < 3 && number < UINT64_MAX / 100; text = str_skip(text, 1)) {
+    for (; text.len != 0 && digits < 3 && number < UINT64_MAX / 100; text = str_skip(text, 1)) {
         char c = *text.data;
 
         if (c == '.' && !has_point) {
             has_point = true;
         } else if (c >= '0' && c <= '9') {
             number = number * 10 + (uint64_t) (c - '0');
-            places += has_point;
+            digits += has_point;
         } else {
             break;
         }
     }
-    for (; has_point && places < 3; places++) {
+    for (; has_point && digits < 3; digits++) {
         number *= 10;
     }
     return number;

@@ -14,17 +14,17 @@ struct named_group {
 };
 
 /* Settings of a location. */
-struct place_settings {
+struct sticky_location_settings {
     struct vec hidden; /* struct named_group *: session_sticky_hide_cookie */
     struct vec given;  /* struct named_group *: session_sticky_header */
 };
 
 /* ---- session_sticky_hide_cookie ---- */
 
-static const struct place_settings *session_sticky_places_place_of(
+static const struct sticky_location_settings *sticky_location_settings_of(
     const struct http_location *location)
 {
-    return location_settings(location, &session_places_key);
+    return location_settings(location, &sticky_location_key);
 }
 
 /* Does the server get this cookie? Appends it to `out`: unchanged, without the prefix, or not at
@@ -75,7 +75,7 @@ static struct str hide_in(const struct vec *hidden, struct str value, struct are
 /* Runs once per request: after an internal redirect the cookies are already hidden. */
 static enum handler_result hide_cookies(struct request *request)
 {
-    const struct vec *hidden = &session_sticky_places_place_of(request->location)->hidden;
+    const struct vec *hidden = &sticky_location_settings_of(request->location)->hidden;
     uint32_t count = request->headers.count;
 
     fields_each(field, &request->headers) {
@@ -129,7 +129,7 @@ static void give_cookie(struct request *request, const struct upstream_group *gr
 static void give_cookies(struct request *request)
 {
     vec_each(const struct named_group *, named,
-             &session_sticky_places_place_of(request->location)->given) {
+             &sticky_location_settings_of(request->location)->given) {
         const struct upstream_group *group = (*named)->group;
         bool was_asked = request->exchange != NULL && request->exchange->pick.group == group;
 
@@ -197,8 +197,8 @@ static bool find_groups(struct conf *conf, struct http_main *main)
     return is_good;
 }
 
-#define P struct place_settings
-static const struct directive place_rows[] = {
+#define P struct sticky_location_settings
+static const struct directive sticky_location_rows[] = {
     {"session_sticky_hide_cookie", IN_HTTP_ALL, CUSTOM_FIELD(P, hidden, named_group_apply),
      ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "upstream=name",
      .doc = "Takes the cookie of the named upstream's session_sticky out of requests, with "
@@ -212,25 +212,26 @@ static const struct directive place_rows[] = {
 };
 #undef P
 
-struct settings_key session_places_key;
-const struct directive_table session_places_table = {.key = &session_places_key,
-                                                     .rows = place_rows,
-                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                     .size = sizeof(struct place_settings)};
+struct settings_key sticky_location_key;
+const struct directive_table sticky_location_table = {.key = &sticky_location_key,
+                                                      .rows = sticky_location_rows,
+                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                      .size =
+                                                          sizeof(struct sticky_location_settings)};
 /* Before try_files, so that its requests to the server are without the cookie as well. */
 static const struct phase_hook phases[] = {
     {PHASE_PRECONTENT, .name = "session_sticky", .run = hide_cookies,
-     .when = SETTING(session_places_key, struct place_settings, hidden.count)},
+     .when = SETTING(sticky_location_key, struct sticky_location_settings, hidden.count)},
     {.run = NULL},
 };
 static const struct filter_hook filters[] = {
     {.name = "session_sticky",
      .run = give_cookies,
-     .when = SETTING(session_places_key, struct place_settings, given.count)},
+     .when = SETTING(sticky_location_key, struct sticky_location_settings, given.count)},
     {.run = NULL},
 };
 
-const struct http_module session_places_hooks = {
+const struct http_module sticky_location_hooks = {
     .phases = phases,
     .filters = filters,
     .end = find_groups,
