@@ -20,8 +20,8 @@ struct arena_cleanup {
 };
 
 enum {
-    BLOCK_ROOM = ARENA_BLOCK_SIZE - (int) sizeof(struct arena_block),
-    SMALL_ROOM = ARENA_SMALL_BLOCK - (int) sizeof(struct arena_block),
+    BLOCK_CAPACITY = ARENA_BLOCK_SIZE - (int) sizeof(struct arena_block),
+    SMALL_CAPACITY = ARENA_SMALL_BLOCK - (int) sizeof(struct arena_block),
     FREE_BLOCKS_MAX = 8192, /* at most 32 MB are kept */
     SMALL_TEXT = 256,       /* formatted text up to this size is formatted only once */
     FIRST_VEC_CAPACITY = 4,
@@ -103,7 +103,7 @@ void arena_free(struct arena *arena)
             block_release(block);
             continue;
         }
-        memory_poison(block + 1, BLOCK_ROOM);
+        memory_poison(block + 1, BLOCK_CAPACITY);
         block->next = free_blocks.first;
         free_blocks.first = block;
         free_blocks.count++;
@@ -165,10 +165,11 @@ static char *grow_large(struct arena *arena, size_t size)
 
 void *arena_grow(struct arena *arena, size_t size)
 {
-    if (size > BLOCK_ROOM - POISON_REDZONE) {
+    if (size > BLOCK_CAPACITY - POISON_REDZONE) {
         return grow_large(arena, size);
     }
-    bool is_small = arena->is_small && arena->blocks == NULL && size <= SMALL_ROOM - POISON_REDZONE;
+    bool is_small =
+        arena->is_small && arena->blocks == NULL && size <= SMALL_CAPACITY - POISON_REDZONE;
     struct arena_block *block = block_take(is_small ? ARENA_SMALL_BLOCK : ARENA_BLOCK_SIZE);
     block->next = arena->blocks;
     arena->blocks = block;

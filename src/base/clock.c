@@ -12,7 +12,7 @@ static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun"
                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
 /* Large enough for any int in each field of the formats below; the results are shorter. */
-enum { TEXT_ROOM = 96 };
+enum { TEXT_SIZE = 96 };
 
 static void keep_text(char *to, size_t size, const char *text)
 {
@@ -32,7 +32,7 @@ static struct tm local_time(time_t when)
 
 static void put_log_time(char *at, const struct tm *local)
 {
-    char text[TEXT_ROOM];
+    char text[TEXT_SIZE];
     int offset = (int) (local->tm_gmtoff / 60);
 
     snprintf(text, sizeof(text), "%02d/%s/%04d:%02d:%02d:%02d %c%02d%02d", local->tm_mday,
@@ -51,7 +51,7 @@ void clock_log_format(char *at, time_t when)
 static void lay_out_texts(void)
 {
     struct tm local = local_time(clock_now.seconds);
-    char text[TEXT_ROOM];
+    char text[TEXT_SIZE];
 
     http_date_format(clock_now.http_date, clock_now.seconds);
     int offset = (int) (local.tm_gmtoff / 60);

@@ -4,7 +4,7 @@
 struct keyed_data {
     struct keyed_data *next;
     const void *key;
-    _Alignas(16) char room[]; /* owned by the code that has the key */
+    _Alignas(16) char value[]; /* owned by the code that has the key */
 };
 
 void *keyed_data(struct keyed_data **list, struct arena *arena, const void *key, size_t size)
@@ -15,7 +15,7 @@ void *keyed_data(struct keyed_data **list, struct arena *arena, const void *key,
         data = data->next;
     }
     if (data != NULL) {
-        return data->room;
+        return data->value;
     }
     if (size == 0) {
         return NULL;
@@ -24,5 +24,5 @@ void *keyed_data(struct keyed_data **list, struct arena *arena, const void *key,
     data->key = key;
     data->next = *list;
     *list = data;
-    return data->room;
+    return data->value;
 }

@@ -8,7 +8,7 @@
 #include "base/log.h"
 
 enum {
-    SMALL_ROOM = 512 << 10, /* bytes: a smaller zone has small segments */
+    SMALL_SIZE = 512 << 10, /* bytes: a smaller zone has small segments */
     SMALL_SHIFT = 6,        /* log2 of the records in a small segment (64) */
     LARGE_SHIFT = 9, /* log2 of the records in a large one (512); both waste few pages with records
                         of 48 and 56 bytes */
@@ -139,19 +139,19 @@ static size_t segment_size(const struct shm_table *table)
    one segment fits. */
 static bool lay_out(struct shm_table *table)
 {
-    size_t room = slab_available(table->slab), heads = 1;
+    size_t available = slab_available(table->slab), heads = 1;
 
-    while (heads * 2 * RECORDS_PER_HEAD <= room / table->record_size) {
+    while (heads * 2 * RECORDS_PER_HEAD <= available / table->record_size) {
         heads *= 2;
     }
     table->heads_mask = (uint32_t) heads - 1;
     table->heads = slab_alloc(table->slab, heads * sizeof(*table->heads));
-    table->segment_shift = room < SMALL_ROOM ? SMALL_SHIFT : LARGE_SHIFT;
+    table->segment_shift = available < SMALL_SIZE ? SMALL_SHIFT : LARGE_SHIFT;
     while (table->segment_shift > 0 && segment_size(table) > PAGE &&
-           segment_size(table) > room / SEGMENTS_LEAST) {
+           segment_size(table) > available / SEGMENTS_LEAST) {
         table->segment_shift--; /* large records: none would fit into a small zone otherwise */
     }
-    size_t segments = room / segment_size(table), most = NONE >> table->segment_shift;
+    size_t segments = available / segment_size(table), most = NONE >> table->segment_shift;
     table->segment_count = (uint32_t) (segments < most ? segments : most);
     table->segments =
         slab_alloc(table->slab, (table->segment_count + 1) * sizeof(*table->segments));

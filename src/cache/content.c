@@ -259,8 +259,8 @@ struct reading {
     const struct cache_access *access;
     const char *name;
     int fd;
-    char *room;     /* READ_AT_ONCE bytes: the beginning of the file */
-    size_t in_room; /* bytes read into room */
+    char *buffer;     /* READ_AT_ONCE bytes: the beginning of the file */
+    size_t in_buffer; /* bytes read into room */
     struct cache_file_header header;
     char *texts; /* on the heap, if the strings are not in room */
 };
@@ -309,14 +309,14 @@ static enum content_result broken(const struct reading *reading, enum cache_file
 static enum content_result read_header(struct reading *reading)
 {
     for (int tries = 1;; tries++) {
-        ssize_t n = read_at(reading->fd, reading->room, READ_AT_ONCE, 0);
+        ssize_t n = read_at(reading->fd, reading->buffer, READ_AT_ONCE, 0);
 
         if (n < 0) {
             return failed(reading, "read()");
         }
-        reading->in_room = (size_t) n;
+        reading->in_buffer = (size_t) n;
         enum cache_file_result result =
-            cache_file_header_read((struct str){reading->room, (size_t) n}, 0, &reading->header);
+            cache_file_header_read((struct str){reading->buffer, (size_t) n}, 0, &reading->header);
         if (result == CACHE_FILE_GOOD) {
             return CONTENT_READ;
         }
@@ -332,8 +332,8 @@ static enum content_result read_texts(struct reading *reading, struct str *out)
     const struct cache_file_header *header = &reading->header;
     size_t size = cache_file_texts_size(header);
 
-    if (header->texts_offset + size <= reading->in_room) {
-        *out = (struct str){reading->room + header->texts_offset, size};
+    if (header->texts_offset + size <= reading->in_buffer) {
+        *out = (struct str){reading->buffer + header->texts_offset, size};
         return CONTENT_READ;
     }
     reading->texts = malloc(size);
@@ -357,7 +357,7 @@ static enum content_result make_content(struct reading *reading, struct str key,
 {
     const struct cache_file_header *header = &reading->header;
     const struct cache_access *access = reading->access;
-    bool fits = header->body_offset + header->body_size <= reading->in_room &&
+    bool fits = header->body_offset + header->body_size <= reading->in_buffer &&
                 header->body_size <= CACHE_KEPT_BODY;
     struct stat info;
 
@@ -369,7 +369,7 @@ static enum content_result make_content(struct reading *reading, struct str key,
             return broken(reading, CACHE_FILE_SHORT);
         }
     }
-    struct str body = {reading->room + header->body_offset, header->body_size};
+    struct str body = {reading->buffer + header->body_offset, header->body_size};
     struct cache_content *content =
         cache_content_new(access->cache, key, meta, fits ? body : STR_NONE);
     content->body_offset = header->body_offset;
@@ -442,15 +442,15 @@ static int open_file(const char *name)
 enum content_result cache_content_read(const struct cache_access *access,
                                        struct cache_content **out)
 {
-    static char *room; /* one for the worker; nothing waits here */
+    static char *buffer; /* one for the worker; nothing waits here */
     char name[CACHE_NAME_MAX];
     struct reading reading = {.access = access, .name = name};
 
-    if (room == NULL && (room = malloc(READ_AT_ONCE)) == NULL) {
+    if (buffer == NULL && (buffer = malloc(READ_AT_ONCE)) == NULL) {
         fatal_no_memory(READ_AT_ONCE);
     }
     cache_file_name(access->cache, access->hash, name);
-    reading.room = room;
+    reading.buffer = buffer;
     reading.fd = open_file(name);
     if (reading.fd == -1) {
         return errno == ENOENT ? CONTENT_NONE : failed(&reading, "open()");

@@ -13,12 +13,12 @@
 #include "base/fs.h"
 #include "cache/internal.h"
 
-enum { FIRST_ROOM = 4096, FRONT_PARTS = 4 };
+enum { FIRST_SIZE = 4096, FRONT_PARTS = 4 };
 
 struct cache_fill {
     /* Directory for temporary files; NULL = the directory of the final file. */
     struct wanted_path *temp;
-    char *room;                 /* bytes of the body that are not in the file yet; on the heap */
+    char *buffer;               /* bytes of the body that are not in the file yet; on the heap */
     size_t used, capacity;      /* of room */
     uint64_t written;           /* body bytes in the file */
     uint64_t begun;             /* version of the index when the fill began */
@@ -69,7 +69,7 @@ static void fill_free(struct cache_access *access)
         unlink(fill->name);
     }
     cache_content_release(fill->file);
-    free(fill->room);
+    free(fill->buffer);
     free(fill);
     access->fill = NULL;
 }
@@ -147,7 +147,7 @@ static bool cache_fill_flush(struct cache_access *access)
             return fill_fail(access, "write() to");
         }
     }
-    if (!fs_write_all(fill->file->fd, (struct str){fill->room, fill->used})) {
+    if (!fs_write_all(fill->file->fd, (struct str){fill->buffer, fill->used})) {
         return fill_fail(access, "write() to");
     }
     fill->written += fill->used;
@@ -157,14 +157,14 @@ static bool cache_fill_flush(struct cache_access *access)
 
 static void fill_make_room(struct cache_fill *fill, size_t more)
 {
-    size_t capacity = fill->capacity == 0 ? FIRST_ROOM : fill->capacity;
+    size_t capacity = fill->capacity == 0 ? FIRST_SIZE : fill->capacity;
 
     while (capacity - fill->used < more && capacity < CACHE_KEPT_BODY) {
         capacity *= 2;
     }
     if (capacity != fill->capacity) {
-        fill->room = realloc(fill->room, capacity);
-        if (fill->room == NULL) {
+        fill->buffer = realloc(fill->buffer, capacity);
+        if (fill->buffer == NULL) {
             fatal_no_memory(capacity);
         }
         fill->capacity = capacity;
@@ -183,9 +183,9 @@ bool cache_fill_write(struct cache_access *access, struct str bytes)
         if (fill->used == fill->capacity && !cache_fill_flush(access)) {
             return false;
         }
-        size_t free_room = fill->capacity - fill->used;
-        struct str part = str_head(bytes, free_room);
-        memcpy(fill->room + fill->used, part.data, part.len);
+        size_t free_space = fill->capacity - fill->used;
+        struct str part = str_head(bytes, free_space);
+        memcpy(fill->buffer + fill->used, part.data, part.len);
         fill->used += part.len;
         bytes = str_skip(bytes, part.len);
     }
@@ -230,7 +230,7 @@ static bool write_small(struct commit *commit)
 
     put_front(parts, &commit->header, commit->access->key);
     parts[FRONT_PARTS] = (struct iovec){commit->texts, cache_file_texts_size(&commit->header)};
-    parts[FRONT_PARTS + 1] = (struct iovec){fill->room, fill->used};
+    parts[FRONT_PARTS + 1] = (struct iovec){fill->buffer, fill->used};
     return write_parts(fill->file->fd, parts, FRONT_PARTS + 2);
 }
 
@@ -346,8 +346,9 @@ static struct cache_content *stored_content(struct commit *commit)
     bool is_small = commit->header.texts_offset < commit->header.body_offset;
     struct cache_content *content =
         cache_content_new(access->cache, access->key, &commit->meta,
-                          is_small ? (struct str){fill->room == NULL ? "" : fill->room, fill->used}
-                                   : STR_NONE);
+                          is_small
+                              ? (struct str){fill->buffer == NULL ? "" : fill->buffer, fill->used}
+                              : STR_NONE);
 
     if (!is_small) {
         /* Queued output may use the same descriptor, which the file's content owns. */

@@ -12,7 +12,7 @@
 #include "cache/internal.h"
 
 #define SNAPSHOT_MAGIC 0x0a3178656469f1ull /* f1 "index1" newline */
-enum { SNAPSHOT_VERSION = 1, ROOM_MORE = 4096 };
+enum { SNAPSHOT_VERSION = 1, ENTRIES_MORE = 4096 };
 
 struct snapshot_header {
     uint64_t magic;
@@ -79,8 +79,8 @@ static int by_use(const void *a, const void *b)
 /* Copies all entries with files; holds the lock only briefly. NULL without memory. */
 static struct snapshot_record *copy_entries(struct cache_index *index, uint64_t *count)
 {
-    size_t room = index->files + ROOM_MORE;
-    struct snapshot_record *records = malloc(room * sizeof(*records));
+    size_t entries_most = index->files + ENTRIES_MORE;
+    struct snapshot_record *records = malloc(entries_most * sizeof(*records));
     uint32_t number = 1;
     bool is_last = records == NULL;
 
@@ -88,7 +88,7 @@ static struct snapshot_record *copy_entries(struct cache_index *index, uint64_t 
     while (!is_last) {
         cache_index_take(index);
         for (int i = 0; i < CACHE_PORTION; i++, number++) {
-            is_last = number > index->used_numbers || *count == room;
+            is_last = number > index->used_numbers || *count == entries_most;
             if (is_last) {
                 break;
             }

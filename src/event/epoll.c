@@ -37,22 +37,22 @@ static unsigned sources_size;     /* of sources */
 static bool sources_make_room(unsigned fd)
 {
     unsigned size = sources_size == 0 ? SOURCES_FIRST : sources_size;
-    void *room;
+    void *mapping;
 
     while (size <= fd) {
         size *= 2;
     }
     if (sources == NULL) {
-        room = mmap(NULL, size * sizeof(*sources), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mapping = mmap(NULL, size * sizeof(*sources), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     } else {
-        room = mremap(sources, sources_size * sizeof(*sources), size * sizeof(*sources),
-                      MREMAP_MAYMOVE);
+        mapping = mremap(sources, sources_size * sizeof(*sources), size * sizeof(*sources),
+                         MREMAP_MAYMOVE);
     }
-    if (room == MAP_FAILED) {
+    if (mapping == MAP_FAILED) {
         return false;
     }
-    sources = room;
+    sources = mapping;
     sources_size = size;
     return true;
 }

@@ -4,7 +4,7 @@
 #include "store/private.h"
 
 /* Bytes of a reply to SCAN for each key: twice the longest key of a zone. */
-#define SCANNED_ROOM 8192
+#define SCANNED_SIZE 8192
 
 /* A number as an argument. */
 struct number_word {
@@ -105,7 +105,7 @@ enum store_result store_scan(const struct store_call *call, struct str pattern, 
     struct number_word count;
     const struct store_words *words =
         WORDS(STR("SCAN"), *cursor, STR("MATCH"), pattern, STR("COUNT"),
-              word_of(store_reply_max(call->store) / SCANNED_ROOM, &count));
+              word_of(store_reply_max(call->store) / SCANNED_SIZE, &count));
     enum store_result result = store_ask(call, pattern, words->items, words->count, &reply);
 
     if (result != STORE_OK) {

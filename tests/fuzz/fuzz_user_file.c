@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     file = file.data == NULL ? STR("") : file;
     bool is_there = find_simply(file, given.user, &expected);
     for (size_t step = 1; step < 20000; step = step * 7 + 1) {
-        struct user_search search = {.user = given.user, .room = room};
+        struct user_search search = {.user = given.user, .buffer = room};
 
         if (find(file, step, &search) != is_there ||
             (is_there && !str_equal(search.password, expected))) {

@@ -66,8 +66,8 @@ static void make_rings(struct field_table *table)
 {
     uint32_t count = 1;
 
-    table->room = table->limit * RING_TIMES;
-    table->bytes = table_allocate(1, table->room);
+    table->ring_size = table->limit * RING_TIMES;
+    table->bytes = table_allocate(1, table->ring_size);
     while (count < table->limit / FIELD_TABLE_OVERHEAD + 1) {
         count *= 2;
     }
@@ -105,7 +105,7 @@ bool field_table_insert(struct field_table *table, struct str name, struct str v
     if (table->bytes == NULL) {
         make_rings(table);
     }
-    if (table->tail + length > table->room) {
+    if (table->tail + length > table->ring_size) {
         table->tail = 0;
     }
     struct field_entry *entry = &table->entries[table->inserted++ & table->mask];

@@ -21,8 +21,8 @@ struct field_entry {
 /* Memory is allocated for the first entry, and freed by field_table_free. */
 struct field_table {
     char *bytes;
-    size_t room; /* size of `bytes` */
-    size_t tail; /* offset of the next entry */
+    size_t ring_size; /* size of `bytes` */
+    size_t tail;      /* offset of the next entry */
     struct field_entry *entries;
     uint32_t mask;     /* size of `entries` minus 1 */
     uint32_t count;    /* entries in use */

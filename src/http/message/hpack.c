@@ -118,16 +118,16 @@ static void make_rings(struct hpack_table *table)
 {
     table->capacity = table->limit * 2;
     table->bytes = allocate(1, table->capacity);
-    table->room = 1;
-    while (table->room < table->limit / ENTRY_OVERHEAD + 1) {
-        table->room *= 2;
+    table->slots = 1;
+    while (table->slots < table->limit / ENTRY_OVERHEAD + 1) {
+        table->slots *= 2;
     }
-    table->entries = allocate(table->room, sizeof(*table->entries));
+    table->entries = allocate(table->slots, sizeof(*table->entries));
 }
 
 static inline struct hpack_entry *entry_of(const struct hpack_table *table, unsigned number)
 {
-    return &table->entries[number & (table->room - 1)];
+    return &table->entries[number & (table->slots - 1)];
 }
 
 static inline size_t entry_size(const struct hpack_entry *entry)
@@ -224,13 +224,13 @@ static ptrdiff_t get_string(const struct hpack_table *table, struct str *block, 
         *out = arena_dup(arena, text);
         return (ptrdiff_t) length;
     }
-    size_t room = (size_t) length * 8 / 5 + 1;
-    room = room < max ? room : max;
-    char *at = arena_text(arena, room);
-    ptrdiff_t size = huffman_decode(text, at, room);
+    size_t capacity = (size_t) length * 8 / 5 + 1;
+    capacity = capacity < max ? capacity : max;
+    char *at = arena_text(arena, capacity);
+    ptrdiff_t size = huffman_decode(text, at, capacity);
     if (size < 0 && table->takes_long_padding && text.len != 0 &&
         (unsigned char) text.data[text.len - 1] == 0xff) {
-        size = huffman_decode(str_head(text, text.len - 1), at, room);
+        size = huffman_decode(str_head(text, text.len - 1), at, capacity);
     }
     *out = (struct str){at, (size_t) size};
     return size < 0 ? -1 : (ptrdiff_t) length;
@@ -423,13 +423,13 @@ char *hpack_put_status(char *at, struct hpack_table *table, unsigned status)
                            (struct str){digits, 3});
 }
 
-/* Writes the name to `room` in lower case, as HTTP/2 requires. */
-static struct str lower_name(struct str name, char *room)
+/* Writes the name to `out` in lower case, as HTTP/2 requires. */
+static struct str lower_name(struct str name, char *out)
 {
     for (size_t i = 0; i < name.len; i++) {
-        room[i] = (char) ascii_lower((unsigned char) name.data[i]);
+        out[i] = (char) ascii_lower((unsigned char) name.data[i]);
     }
-    return (struct str){room, name.len};
+    return (struct str){out, name.len};
 }
 
 char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form form, struct str name,

@@ -22,7 +22,7 @@ struct hpack_table {
     struct hpack_entry *entries; /* a ring, by number */
     unsigned count;              /* entries in use */
     unsigned first; /* number of the newest entry, which is the number of insertions so far */
-    unsigned room;  /* size of `entries`, a power of two */
+    unsigned slots; /* size of `entries`, a power of two */
     uint32_t *seek; /* encoder: numbers of entries by hash; or NULL */
     size_t size, max_size; /* as RFC 7541, 4.1 counts */
     size_t limit;          /* the peer may set max_size up to this */
@@ -70,8 +70,8 @@ void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
 char *hpack_put_limit(char *at, struct hpack_table *table);
 
 /* Huffman code (RFC 7541, 5.2), by tables. Decoding returns -1 if the input is malformed (EOS,
- * wrong padding) or `room` is too small. */
-ptrdiff_t huffman_decode(struct str in, char *out, size_t room);
+ * wrong padding) or `capacity` is too small. */
+ptrdiff_t huffman_decode(struct str in, char *out, size_t capacity);
 size_t huffman_size(struct str text); /* length of the encoded text */
 char *huffman_encode(char *at, struct str text);
 

@@ -111,7 +111,7 @@ static unsigned decode_long(uint32_t window, unsigned *bits)
     return tables.order[tables.start[length] + ((window - tables.first[length]) >> (32 - length))];
 }
 
-ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
+ptrdiff_t huffman_decode(struct str in, char *out, size_t capacity)
 {
     const unsigned char *at = (const unsigned char *) in.data;
     const unsigned char *end = at + in.len;
@@ -132,7 +132,7 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
             held |= (uint64_t) *at++ << (56 - count);
             count += 8;
         }
-        while (count >= LOOKUP_BITS && size + 2 <= room) { /* most symbols, up to two at once */
+        while (count >= LOOKUP_BITS && size + 2 <= capacity) { /* most symbols, up to two at once */
             const struct lookup *found = &tables.lookup[held >> (64 - LOOKUP_BITS)];
 
             if (found->count == 0) {
@@ -155,7 +155,7 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
         if (bits > count) {
             break; /* the remaining bits are padding */
         }
-        if (symbol == END_OF_STRING || size == room) {
+        if (symbol == END_OF_STRING || size == capacity) {
             return -1;
         }
         out[size++] = (char) symbol;

@@ -354,7 +354,7 @@ static inline __attribute__((always_inline)) enum parse_result read_lines(
     const struct scan scan = {input.data, input.data + input.len};
     const char *at = input.data + lines->line;
     const char *from = input.data + lines->seen;
-    const uint32_t room = room_left(reading);
+    const uint32_t space = room_left(reading);
 
     for (;;) {
         const char *text_end;
@@ -366,7 +366,7 @@ static inline __attribute__((always_inline)) enum parse_result read_lines(
         if ((size_t) ((next != NULL ? next : text_end) - at) > limits->line_max) {
             return bad_head(head, 494, "client sent too long header line", str_head(line, 64));
         }
-        if ((size_t) (text_end - input.data) > room) {
+        if ((size_t) (text_end - input.data) > space) {
             return bad_head(head, 494, "client sent too large request", STR_NONE);
         }
         if (how == LINE_BROKEN || (line.len != 0 && ascii_is_blank(*at)) ||

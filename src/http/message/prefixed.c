@@ -62,13 +62,13 @@ enum prefixed prefixed_get_string(struct str *from, unsigned bits, size_t max,
     return PREFIXED_WHOLE;
 }
 
-ptrdiff_t prefixed_unpack(struct str coded, char *room, size_t size)
+ptrdiff_t prefixed_unpack(struct str coded, char *buffer, size_t size)
 {
-    ptrdiff_t unpacked = huffman_decode(coded, room, size);
+    ptrdiff_t unpacked = huffman_decode(coded, buffer, size);
 
     /* One byte too much of padding is accepted, as in nginx. */
     if (unpacked < 0 && coded.len != 0 && (unsigned char) coded.data[coded.len - 1] == 0xff) {
-        unpacked = huffman_decode(str_head(coded, coded.len - 1), room, size);
+        unpacked = huffman_decode(str_head(coded, coded.len - 1), buffer, size);
     }
     return unpacked;
 }

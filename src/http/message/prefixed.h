@@ -41,10 +41,10 @@ static inline enum prefixed prefixed_get(struct str *from, unsigned bits, uint64
 enum prefixed prefixed_get_string(struct str *from, unsigned bits, size_t max,
                                   struct prefixed_string *out);
 
-/* Decodes a Huffman-coded string into `room`: returns its length, or -1 if it is malformed or too
+/* Decodes a Huffman-coded string into `buffer`: returns its length, or -1 if it is malformed or too
  * long. A whole byte of padding is accepted, although RFC 7541, 5.2 forbids it: nginx accepts it,
  * and clients send it. */
-ptrdiff_t prefixed_unpack(struct str coded, char *room, size_t size);
+ptrdiff_t prefixed_unpack(struct str coded, char *buffer, size_t size);
 
 /* prefixed_put of an integer that does not fit into its prefix. */
 char *prefixed_put_long(char *at, uint8_t first, unsigned bits, uint64_t value);

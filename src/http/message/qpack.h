@@ -64,7 +64,7 @@ char *qpack_put_cancellation(char *at, uint64_t stream);
 
 /* ---- encoding ---- */
 
-#define QPACK_INSTRUCTIONS_ROOM 2048 /* most bytes of pending instructions */
+#define QPACK_INSTRUCTIONS_SIZE 2048 /* most bytes of pending instructions */
 /* Most sections with references that are not acknowledged. */
 #define QPACK_SECTIONS_MAX 64
 
@@ -99,7 +99,7 @@ struct qpack_writer {
     uint64_t stream;
     uint64_t required; /* 1 + the newest entry that it refers to; 0 = none */
     uint64_t lowest;   /* the oldest entry that it refers to; UINT64_MAX = none */
-    char *room;
+    char *start;
     char *at;
 };
 
@@ -111,10 +111,10 @@ static inline size_t qpack_field_room(struct str name, struct str value)
     return name.len + value.len + 24;
 }
 
-/* Begins a section of a stream. `room` must have QPACK_PREFIX_ROOM bytes, and qpack_field_room for
+/* Begins a section of a stream. `start` must have QPACK_PREFIX_ROOM bytes, and qpack_field_room for
  * each field. */
 void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uint64_t stream,
-                 char *room);
+                 char *start);
 /* stays_out: the field is not added to the table: not worth it, or secret. */
 void qpack_put_field(struct qpack_writer *writer, struct str name, struct str value,
                      bool stays_out);

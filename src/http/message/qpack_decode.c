@@ -363,10 +363,10 @@ static bool read_string(const struct section_reader *reader, unsigned bits,
         *out = arena_dup(reader->arena, string.coded);
         return true;
     }
-    size_t room = string.coded.len * 8 / 5 + 1;
-    room = room < reader->section->max_string ? room : reader->section->max_string;
-    char *at = arena_text(reader->arena, room);
-    ptrdiff_t size = prefixed_unpack(string.coded, at, room);
+    size_t capacity = string.coded.len * 8 / 5 + 1;
+    capacity = capacity < reader->section->max_string ? capacity : reader->section->max_string;
+    char *at = arena_text(reader->arena, capacity);
+    ptrdiff_t size = prefixed_unpack(string.coded, at, capacity);
     *out = (struct str){at, size < 0 ? 0 : (size_t) size};
     return size >= 0;
 }

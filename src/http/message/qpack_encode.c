@@ -185,7 +185,7 @@ static bool table_begin(struct qpack_encoder *encoder)
         return false;
     }
     field_table_set_capacity(&encoder->table, (size_t) capacity);
-    encoder->instructions = encoder_allocate(1, QPACK_INSTRUCTIONS_ROOM);
+    encoder->instructions = encoder_allocate(1, QPACK_INSTRUCTIONS_SIZE);
     encoder->sent = encoder_allocate(QPACK_SECTIONS_MAX, sizeof(*encoder->sent));
     char *end = prefixed_put(encoder->instructions, 0x20, 5, capacity);
     encoder->instructions_size = (size_t) (end - encoder->instructions);
@@ -228,7 +228,7 @@ static bool table_may_insert(const struct qpack_writer *writer, struct str name,
     size_t size = field_entry_size(name.len, value.len);
 
     return size <= encoder->table.capacity / ENTRY_SHARE &&
-           qpack_field_room(name, value) <= QPACK_INSTRUCTIONS_ROOM - encoder->instructions_size &&
+           qpack_field_room(name, value) <= QPACK_INSTRUCTIONS_SIZE - encoder->instructions_size &&
            table_can_take(writer, size);
 }
 
@@ -341,13 +341,13 @@ static bool recent_has_entry(const struct qpack_encoder *encoder, const struct r
 }
 
 void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uint64_t stream,
-                 char *room)
+                 char *start)
 {
     *writer = (struct qpack_writer){.encoder = encoder,
                                     .stream = stream,
                                     .lowest = UINT64_MAX,
-                                    .room = room,
-                                    .at = room + QPACK_PREFIX_ROOM};
+                                    .start = start,
+                                    .at = start + QPACK_PREFIX_ROOM};
 }
 
 /* The base is the number of acknowledged insertions. */
@@ -565,7 +565,7 @@ struct str qpack_finish(struct qpack_writer *writer)
         note_sent(writer);
     }
     size_t size = (size_t) (at - prefix);
-    char *start = writer->room + QPACK_PREFIX_ROOM - size;
+    char *start = writer->start + QPACK_PREFIX_ROOM - size;
     memcpy(start, prefix, size);
     return str_from(start, writer->at);
 }

@@ -33,7 +33,7 @@ static inline void restore_field(struct field *field, const struct repeat_field 
     field->is_removed = false;
 }
 
-bool repeat_recall(const struct field_reading *reading, uint32_t room, struct str input,
+bool repeat_recall(const struct field_reading *reading, uint32_t space, struct str input,
                    uint32_t *used)
 {
     const struct repeated *repeat = reading->repeat;
@@ -42,7 +42,7 @@ bool repeat_recall(const struct field_reading *reading, uint32_t room, struct st
     const struct head_limits *then = &repeat->limits;
 
     *used = 0;
-    if (repeat->len == 0 || repeat->len > room || then->line_max != limits->line_max ||
+    if (repeat->len == 0 || repeat->len > space || then->line_max != limits->line_max ||
         then->headers_max != limits->headers_max ||
         then->ignore_invalid != limits->ignore_invalid ||
         then->underscores != limits->underscores) {

@@ -35,7 +35,7 @@ struct repeated {
  * reading->repeat, as slices of the input; *used is their length. True: the whole block is equal,
  * including its empty line. room: limit of its size. False: parse the remaining input (all of it if
  * *used is 0). */
-bool repeat_recall(const struct field_reading *reading, uint32_t room, struct str input,
+bool repeat_recall(const struct field_reading *reading, uint32_t space, struct str input,
                    uint32_t *used);
 
 /* Stores a block that was parsed without errors; nothing is stored if it is too long. */

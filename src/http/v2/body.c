@@ -50,17 +50,17 @@ static void v2_body_store(struct v2_stream *stream, struct str bytes)
         while (size - unread < bytes.len) {
             size *= 2;
         }
-        char *room = stream->in;
+        char *buffer = stream->in;
         if (size != stream->in_size) {
-            room = conn_buffer_alloc(size);
+            buffer = conn_buffer_alloc(size);
         }
         if (unread != 0) {
-            memmove(room, stream->in + stream->in_start, unread);
+            memmove(buffer, stream->in + stream->in_start, unread);
         }
-        if (room != stream->in) {
+        if (buffer != stream->in) {
             conn_buffer_free(stream->in, stream->in_size);
         }
-        stream->in = room;
+        stream->in = buffer;
         stream->in_size = size;
         stream->in_start = 0;
         stream->in_end = unread;

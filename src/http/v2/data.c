@@ -18,8 +18,8 @@ void v2_put_end(struct v2_stream *stream)
     if (trailers != NULL && trailers->count != 0) {
         v2_send_trailers(stream);
     } else {
-        char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
-        frame_put(room, 0, FRAME_DATA, FLAG_END_STREAM, stream->id);
+        char *buffer = conn_out_room(c->conn, FRAME_HEAD_SIZE);
+        frame_put(buffer, 0, FRAME_DATA, FLAG_END_STREAM, stream->id);
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);
         v2_spend(stream, 0, 1, false);
     }
@@ -32,10 +32,10 @@ static void put_memory(struct v2_stream *stream, struct str bytes, size_t chunk,
 
     while (bytes.len != 0) {
         struct str part = str_head(bytes, chunk);
-        char *room = conn_out_room(conn, FRAME_HEAD_SIZE);
+        char *buffer = conn_out_room(conn, FRAME_HEAD_SIZE);
 
         bytes = str_skip(bytes, part.len);
-        frame_put(room, (uint32_t) part.len, FRAME_DATA,
+        frame_put(buffer, (uint32_t) part.len, FRAME_DATA,
                   bytes.len == 0 && is_last ? FLAG_END_STREAM : 0, stream->id);
         conn_out_commit(conn, FRAME_HEAD_SIZE);
         conn_write(conn, part);

@@ -23,17 +23,17 @@ static bool join_block(struct v2_connection *c, struct str part)
         v2_guard_failed(c, "bytes in a header block");
         return false;
     }
-    if (c->header_block.size + part.len > c->header_block.room) {
-        size_t room = c->header_block.room < 4096 ? 4096 : c->header_block.room;
-        while (room < c->header_block.size + part.len) {
-            room *= 2;
+    if (c->header_block.size + part.len > c->header_block.capacity) {
+        size_t capacity = c->header_block.capacity < 4096 ? 4096 : c->header_block.capacity;
+        while (capacity < c->header_block.size + part.len) {
+            capacity *= 2;
         }
-        char *bigger = realloc(c->header_block.bytes, room);
+        char *bigger = realloc(c->header_block.bytes, capacity);
         if (bigger == NULL) {
-            fatal_no_memory(room);
+            fatal_no_memory(capacity);
         }
         c->header_block.bytes = bigger;
-        c->header_block.room = room;
+        c->header_block.capacity = capacity;
     }
     if (part.len != 0) {
         memcpy(c->header_block.bytes + c->header_block.size, part.data, part.len);
@@ -51,7 +51,7 @@ static void block_is_whole(struct v2_connection *c)
                   (struct str){c->header_block.bytes, c->header_block.size});
     free(c->header_block.bytes);
     c->header_block.bytes = NULL;
-    c->header_block.size = c->header_block.room = 0;
+    c->header_block.size = c->header_block.capacity = 0;
 }
 
 /* It has no room for what its flags announce, or more padding than bytes (6.2). */
@@ -198,8 +198,8 @@ static void on_settings(struct v2_connection *c, const struct frame_head *head, 
         take_setting(c, (uint16_t) (b[0] << 8 | b[1]), get_u32(payload.data + 2));
     }
     if (c->phase < V2_FAILED) {
-        char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
-        frame_put(room, 0, FRAME_SETTINGS, FLAG_ACK, 0);
+        char *out = conn_out_room(c->conn, FRAME_HEAD_SIZE);
+        frame_put(out, 0, FRAME_SETTINGS, FLAG_ACK, 0);
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);
     }
 }
@@ -211,8 +211,8 @@ static void on_ping(struct v2_connection *c, const struct frame_head *head, stru
     if (!v2_guard(c, GUARD_PINGS) || (head->flags & FLAG_ACK) != 0) {
         return;
     }
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
-    memcpy(frame_put(room, 8, FRAME_PING, FLAG_ACK, 0), payload.data, 8);
+    char *out = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
+    memcpy(frame_put(out, 8, FRAME_PING, FLAG_ACK, 0), payload.data, 8);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
 }
 

@@ -16,29 +16,29 @@ void v2_put_settings(struct v2_connection *c)
         {SETTING_NO_RFC7540_PRIORITIES, 1},
     };
     uint32_t count = sizeof(ours) / sizeof(ours[0]);
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + count * 6);
-    char *at = frame_put(room, count * 6, FRAME_SETTINGS, 0, 0);
+    char *buffer = conn_out_room(c->conn, FRAME_HEAD_SIZE + count * 6);
+    char *at = frame_put(buffer, count * 6, FRAME_SETTINGS, 0, 0);
 
     for (uint32_t i = 0; i < count; i++) {
         at = put_u32(put_u16(at, ours[i].id), ours[i].value);
     }
-    conn_out_commit(c->conn, (size_t) (at - room));
+    conn_out_commit(c->conn, (size_t) (at - buffer));
 }
 
 void v2_put_window(struct v2_connection *c, uint32_t stream, uint32_t by)
 {
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
+    char *buffer = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
 
-    put_u32(frame_put(room, 4, FRAME_WINDOW_UPDATE, 0, stream), by);
+    put_u32(frame_put(buffer, 4, FRAME_WINDOW_UPDATE, 0, stream), by);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
     v2_settle_later(c);
 }
 
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
 {
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
+    char *buffer = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
 
-    put_u32(frame_put(room, 4, FRAME_RST_STREAM, 0, id), error);
+    put_u32(frame_put(buffer, 4, FRAME_RST_STREAM, 0, id), error);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
     v2_settle_later(c);
 }
@@ -52,8 +52,8 @@ void v2_go_away(struct v2_connection *c, enum v2_error error)
         c->goaway_stream = c->last_stream; /* it may not grow (RFC 9113, 6.8) */
         c->phase = V2_GOING_AWAY;
     }
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
-    put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->goaway_stream), error);
+    char *buffer = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
+    put_u32(put_u32(frame_put(buffer, 8, FRAME_GOAWAY, 0, 0), c->goaway_stream), error);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
     c->connection->is_last = true;
     v2_settle_later(c);

@@ -248,9 +248,9 @@ static void write_block(struct v2_stream *stream, struct str block, bool is_last
 
     do {
         struct str part = str_head(block, c->peer_frame_max);
-        char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
+        char *buffer = conn_out_room(c->conn, FRAME_HEAD_SIZE);
         block = str_skip(block, part.len);
-        frame_put(room, (uint32_t) part.len, type,
+        frame_put(buffer, (uint32_t) part.len, type,
                   (uint8_t) (flags | (block.len == 0 ? FLAG_END_HEADERS : 0)), stream->id);
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);
         conn_write(c->conn, part);
@@ -288,15 +288,15 @@ void v2_send_head(struct request *request)
     }
     size_t size = head_room(request);
     if (size + FRAME_HEAD_SIZE * 2 + COPY_MAX > OUT_CHUNK_SIZE) {
-        char *room = arena_text(&request->arena, size);
-        write_block(stream, str_from(room, v2_send_head_put_head(room, stream)), is_last);
+        char *buffer = arena_text(&request->arena, size);
+        write_block(stream, str_from(buffer, v2_send_head_put_head(buffer, stream)), is_last);
     } else {
         bool is_whole = takes_whole(stream);
-        char *room = conn_out_room(c->conn, size + FRAME_HEAD_SIZE * 2 +
-                                                (is_whole ? response->whole.len : 0));
-        char *end = v2_send_head_put_head(room + FRAME_HEAD_SIZE, stream);
-        uint32_t length = (uint32_t) (end - room - FRAME_HEAD_SIZE);
-        frame_put(room, length, FRAME_HEADERS, FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0),
+        char *buffer = conn_out_room(c->conn, size + FRAME_HEAD_SIZE * 2 +
+                                                  (is_whole ? response->whole.len : 0));
+        char *end = v2_send_head_put_head(buffer + FRAME_HEAD_SIZE, stream);
+        uint32_t length = (uint32_t) (end - buffer - FRAME_HEAD_SIZE);
+        frame_put(buffer, length, FRAME_HEADERS, FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0),
                   stream->id);
         stream->given += FRAME_HEAD_SIZE + length;
         request->delivery.head_end = stream->given;
@@ -309,7 +309,7 @@ void v2_send_head(struct request *request)
             response->progress = RESPONSE_COMPLETE;
             is_last = true;
         }
-        conn_out_commit(c->conn, (size_t) (end - room));
+        conn_out_commit(c->conn, (size_t) (end - buffer));
     }
     request->delivery.sent = stream->given;
     stream->is_output_ended = is_last;
@@ -330,8 +330,8 @@ void v2_send_interim(struct request *request, unsigned status, const struct fiel
             size += hpack_field_room(field->name, field->value);
         }
     }
-    char *room = arena_text(&request->arena, size);
-    char *at = hpack_put_status(hpack_put_limit(room, &c->encoder), &c->encoder, status);
+    char *buffer = arena_text(&request->arena, size);
+    char *at = hpack_put_status(hpack_put_limit(buffer, &c->encoder), &c->encoder, status);
     if (fields != NULL) {
         fields_each(field, fields) {
             if (!field->is_removed && !field_is_of_connection(field)) {
@@ -340,7 +340,7 @@ void v2_send_interim(struct request *request, unsigned status, const struct fiel
             }
         }
     }
-    write_block(stream, str_from(room, at), false);
+    write_block(stream, str_from(buffer, at), false);
     v2_settle_later(c);
 }
 
@@ -353,13 +353,13 @@ void v2_send_trailers(struct v2_stream *stream)
     fields_each(field, trailers) {
         size += hpack_field_room(field->name, field->value);
     }
-    char *room = arena_text(&request->arena, size);
-    char *at = hpack_put_limit(room, &c->encoder);
+    char *buffer = arena_text(&request->arena, size);
+    char *at = hpack_put_limit(buffer, &c->encoder);
     fields_each(field, trailers) {
         if (!field->is_removed && !field_is_of_connection(field)) {
             at = hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
         }
     }
-    write_block(stream, str_from(room, at), true);
+    write_block(stream, str_from(buffer, at), true);
     request->delivery.sent = stream->given;
 }

@@ -88,7 +88,7 @@ struct v2_drained {
 struct v2_header_block {
     char *bytes; /* joined so far; from malloc */
     size_t size; /* bytes in it */
-    size_t room;
+    size_t capacity;
     uint32_t stream; /* 0 = none is open */
     uint32_t frames; /* CONTINUATIONs so far */
     uint8_t flags;   /* of HEADERS */

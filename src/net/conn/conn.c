@@ -238,7 +238,7 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
     return conn;
 }
 
-static void conn_rest(struct conn *conn)
+static void conn_go_idle(struct conn *conn)
 {
     if (!conn->is_idle) {
         assert(conn->input_wait.waiter == NULL);
@@ -275,7 +275,7 @@ void conn_start(struct conn *conn)
         conn_take_up(conn);
     } else {
         /* No input is expected yet. */
-        conn_rest(conn);
+        conn_go_idle(conn);
         watch_from_start(conn);
     }
 }
@@ -440,7 +440,7 @@ bool conn_park(struct conn *conn)
 {
     CHECK_MAGIC(conn, CONN_MAGIC);
     conn_input_release(conn);
-    conn_rest(conn);
+    conn_go_idle(conn);
     return conn->source.fd == -1 || conn_watch(conn);
 }
 

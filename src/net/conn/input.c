@@ -41,7 +41,7 @@ static inline unsigned class_of(uint32_t size)
 char *conn_buffer_alloc(uint32_t size)
 {
     unsigned class = class_of(size);
-    size_t room = size;
+    size_t space = size;
 
     if (class < BUFFER_CLASSES) {
         struct free_buffer *buffer = classes[class].free;
@@ -51,11 +51,11 @@ char *conn_buffer_alloc(uint32_t size)
             classes[class].kept--;
             return (char *) buffer;
         }
-        room = (size_t) 1 << (class + BUFFER_SHIFT);
+        space = (size_t) 1 << (class + BUFFER_SHIFT);
     }
-    char *fresh = malloc(room);
+    char *fresh = malloc(space);
     if (fresh == NULL) {
-        fatal_no_memory(room);
+        fatal_no_memory(space);
     }
     return fresh;
 }

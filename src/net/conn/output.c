@@ -142,13 +142,13 @@ char *conn_out_grow(struct conn *conn, size_t size)
 void conn_write_long(struct conn *conn, struct str bytes)
 {
     while (bytes.len != 0) {
-        size_t room = (size_t) (conn->out_end - conn->out_at);
+        size_t space = (size_t) (conn->out_end - conn->out_at);
 
-        if (room == 0) {
+        if (space == 0) {
             conn_out_grow(conn, 1);
-            room = (size_t) (conn->out_end - conn->out_at);
+            space = (size_t) (conn->out_end - conn->out_at);
         }
-        size_t n = room < bytes.len ? room : bytes.len;
+        size_t n = space < bytes.len ? space : bytes.len;
         memcpy(conn->out_at, bytes.data, n);
         conn_out_commit(conn, n);
         bytes = str_skip(bytes, n);

@@ -12,7 +12,7 @@
 #define V1_MAX PROXY_HEADER_V1_MAX /* bytes of a line of version 1, with its CRLF */
 #define V2_FIXED 16                /* bytes before the addresses */
 #define UNIX_PATH 108              /* bytes of each path */
-#define VERIFY_ROOM 10             /* decimal digits of a 32-bit number */
+#define VERIFY_SIZE 10             /* decimal digits of a 32-bit number */
 #define SSL_FIXED 5                /* bytes before the nested TLVs of an SSL TLV */
 
 enum tlv_type {
@@ -35,16 +35,16 @@ static const struct str v2_start = STR_INIT("\r\n\r\n\0\r\nQUIT\n");
 /* Allocates a header with a copy of the TLVs after it. */
 static struct proxy_header *header_new(struct str tlvs)
 {
-    struct proxy_header *header = calloc(1, sizeof(*header) + VERIFY_ROOM + tlvs.len);
+    struct proxy_header *header = calloc(1, sizeof(*header) + VERIFY_SIZE + tlvs.len);
 
     if (header == NULL) {
         fatal_no_memory(sizeof(*header) + tlvs.len);
     }
-    char *room = (char *) (header + 1) + VERIFY_ROOM;
+    char *buffer = (char *) (header + 1) + VERIFY_SIZE;
     if (tlvs.len != 0) {
-        memcpy(room, tlvs.data, tlvs.len);
+        memcpy(buffer, tlvs.data, tlvs.len);
     }
-    header->tlvs = (struct str){room, tlvs.len};
+    header->tlvs = (struct str){buffer, tlvs.len};
     return header;
 }
 
@@ -289,11 +289,12 @@ static void read_addresses(unsigned family, struct str block, struct proxy_heade
 /* Formats the result of the certificate's verification, which variables need as text. */
 static void lay_out_verify(struct proxy_header *header)
 {
-    char *room = (char *) (header + 1);
+    char *buffer = (char *) (header + 1);
     struct str ssl;
 
     if (find_tlv(header->tlvs, TLV_SSL, &ssl) && ssl.len >= SSL_FIXED) {
-        header->ssl_verify = str_from(room, format_uint(room, read_big_endian(ssl.data + 1, 4)));
+        header->ssl_verify =
+            str_from(buffer, format_uint(buffer, read_big_endian(ssl.data + 1, 4)));
     }
 }
 

@@ -14,7 +14,7 @@
 #include "net/shards/coalesce.h"
 #include "net/shards/placement.h"
 #include "net/shards/retire.h"
-#include "net/shards/room.h"
+#include "net/shards/capacity.h"
 #include "net/shards/slots.h"
 
 #define BURST_MOST 16      /* accepted in one turn without multi_accept */
@@ -40,7 +40,7 @@ bool acceptor_watch(struct acceptor *acceptor)
 {
     acceptor->order =
         atomic_load_explicit(&shard_slot(acceptor->slot)->order, memory_order_relaxed);
-    if (room_is_paused() || (acceptor->kind != ACCEPTOR_RETIRED && !placement_accepts()) ||
+    if (capacity_is_paused() || (acceptor->kind != ACCEPTOR_RETIRED && !placement_accepts()) ||
         event_add_listener(&acceptor->source, true)) {
         return true;
     }
@@ -59,7 +59,7 @@ void acceptors_watch(void)
 void acceptors_unwatch(void)
 {
     for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = acceptor->next) {
-        if (room_is_paused() || acceptor->kind != ACCEPTOR_RETIRED) {
+        if (capacity_is_paused() || acceptor->kind != ACCEPTOR_RETIRED) {
             event_remove(&acceptor->source);
         }
     }
@@ -155,7 +155,7 @@ static bool accept_failed(struct acceptor *acceptor, int error)
         event_remove(&acceptor->source);
         return false;
     default:
-        return room_made_for_descriptor(listener, error);
+        return capacity_made_for_descriptor(listener, error);
     }
 }
 
@@ -244,7 +244,7 @@ static enum accept_result accept_one(struct acceptor *acceptor, bool is_sure)
     struct addr peer = {.len = sizeof(peer.un)};
     bool has_room = conn_pool.used < conn_pool.limit;
 
-    if (!has_room && (!is_sure || !room_make(listener, &has_room))) {
+    if (!has_room && (!is_sure || !capacity_make(listener, &has_room))) {
         return ACCEPT_STOPPED;
     }
     int fd = accept4(acceptor->source.fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -263,7 +263,7 @@ static enum accept_result accept_one(struct acceptor *acceptor, bool is_sure)
     }
     conn_pool.refused += !has_room;
     listener->accepted(listener, fd, &peer);
-    room_taken();
+    capacity_taken();
     return ACCEPT_DONE;
 }
 
@@ -282,7 +282,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
         loop_run_urgent();
         /* The callback may have freed this acceptor. */
     } while (result == ACCEPT_AGAIN ||
-             (result == ACCEPT_DONE && stops == stops_before && !room_is_paused() &&
+             (result == ACCEPT_DONE && stops == stops_before && !capacity_is_paused() &&
               wants_another(acceptor, n) && has_another(acceptor, n, &waiting)));
     if (n != 0) {
         coalesce_after(n, result == ACCEPT_EMPTY || waiting == 0);
@@ -308,7 +308,7 @@ unsigned acceptors_drain(void)
             result = accept_one(acceptor, false);
             n += result == ACCEPT_DONE;
         } while (--most != 0 && result <= ACCEPT_AGAIN && stops == stops_before &&
-                 !room_is_paused());
+                 !capacity_is_paused());
     }
     return n;
 }
@@ -390,7 +390,7 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
     order_at_ms = clock_now.now_ms + ORDER_EVERY_MS;
     shard_slot_begin(slot, options);
     coalesce_begin(options->slots == 0 ? 1 : options->slots);
-    room_begin(slot, options->slots);
+    capacity_begin(slot, options->slots);
     placement_start(options->generation, slot, options->slots, options->hand_over);
     for (struct listener *listener = listeners; listener != NULL; listener = listener->next) {
         const struct shard_set *set = listener->shards;
@@ -419,7 +419,7 @@ void acceptors_stop(void)
         acceptor_free(acceptor);
     }
     is_last = false;
-    room_end();
+    capacity_end();
 }
 
 void acceptors_look_at(unsigned slot)

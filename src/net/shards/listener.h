@@ -105,7 +105,7 @@ struct shard_set {
     int *fds;                      /* by slot; -1 = none */
     unsigned count;                /* slots with a socket; 1 when not sharded */
     unsigned wanted; /* slots of the current configuration; less than count while the set shrinks */
-    unsigned room;   /* capacity of fds */
+    unsigned capacity;      /* capacity of fds */
     unsigned steered;       /* datagrams: slots that the attached program uses; 0 = none yet */
     unsigned steered_count; /* datagrams: slots of the set when it was attached */
     struct id_steering steered_by; /* datagrams: the ids that it parses; zero: none */

@@ -281,7 +281,7 @@ void placement_start(uint32_t generation, unsigned slot, unsigned slots,
     event_source_init(&placement.call, handle->call_fd, call_ready);
     event_source_init(&placement.timer, handle->timer_fd, timer_ready);
     placement_begin_window(clock_now.now_ns);
-    placement_offer_room();
+    placement_offer_capacity();
     show_life(clock_now.now_ns);
     atomic_fetch_or(&placement.group->accepting, UINT64_C(1) << placement.member);
     loop_observe(&observer);

@@ -15,7 +15,7 @@ static uint32_t beyond(uint32_t left, uint32_t reserve)
     return left > reserve ? left - reserve : 0;
 }
 
-void placement_offer_room(void)
+void placement_offer_capacity(void)
 {
     uint32_t free_count = beyond(conn_pool.limit, conn_pool.limit / 16 + conn_pool.used);
     uint32_t descriptors = beyond(descriptors_left(conn_pool.used), descriptors_limit() / 16);
@@ -37,27 +37,27 @@ static bool member_has_core(unsigned member, uint64_t now_ns)
 }
 
 /* How many idle connections may the member get? None where it could not keep them. */
-static unsigned member_room(unsigned member)
+static unsigned member_capacity(unsigned member)
 {
-    unsigned room = shard_slot_free(placement.first_slot + member, conn_pool.limit);
+    unsigned capacity = shard_slot_free(placement.first_slot + member, conn_pool.limit);
     uint32_t offered = placement_read32(&placement.group->members[member].offered);
 
-    room = room < offered ? room : offered;
-    return room < GIVEN_MOST ? room : GIVEN_MOST;
+    capacity = capacity < offered ? capacity : offered;
+    return capacity < GIVEN_MOST ? capacity : GIVEN_MOST;
 }
 
 /* Reserves that many, so that no other worker counts on them. */
-static unsigned take_room(unsigned member)
+static unsigned take_capacity(unsigned member)
 {
     _Atomic uint32_t *at = &placement.group->members[member].offered;
     uint32_t before = placement_read32(at);
-    unsigned room;
+    unsigned capacity;
 
     do {
-        room = member_room(member);
-        room = room < before ? room : before;
-    } while (!atomic_compare_exchange_weak(at, &before, before - room));
-    return room;
+        capacity = member_capacity(member);
+        capacity = capacity < before ? capacity : before;
+    } while (!atomic_compare_exchange_weak(at, &before, before - capacity));
+    return capacity;
 }
 
 /*
@@ -81,7 +81,7 @@ static bool member_turns(unsigned member, uint64_t now_ns)
 static bool is_worth_considering(unsigned member, uint64_t now_ns)
 {
     return member != placement.member && member_has_core(member, now_ns) &&
-           member_room(member) != 0;
+           member_capacity(member) != 0;
 }
 
 /* Gives idle connections to the least busy member of those that turn. */
@@ -98,11 +98,11 @@ static void placement_balance_give(uint64_t now_ns, unsigned below)
         }
     }
     if (least < below) {
-        unsigned room = take_room(to);
+        unsigned capacity = take_capacity(to);
 
-        if (room != 0) {
+        if (capacity != 0) {
             shard_slot_gave(placement.first_slot + placement.member,
-                            placement.hand_over(placement.handle->mailboxes[to][1], room));
+                            placement.hand_over(placement.handle->mailboxes[to][1], capacity));
         }
     }
 }

@@ -130,7 +130,7 @@ static void note_window(uint64_t now_ns)
     atomic_store_explicit(&placement.own->delay_percent, percent(delay_ns, length_ns),
                           memory_order_relaxed);
     atomic_store_explicit(&placement.own->judged_ns, now_ns, memory_order_relaxed);
-    placement_offer_room();
+    placement_offer_capacity();
 }
 
 /* ---- judging ---- */

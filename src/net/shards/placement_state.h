@@ -78,7 +78,7 @@ unsigned placement_busy_of_late(unsigned member, uint64_t now_ns);
  * Updates how many connections other workers may give to this one. A sixteenth of its connections
  * and descriptors is reserved for new ones until the next window ends.
  */
-void placement_offer_room(void);
+void placement_offer_capacity(void);
 /* If this worker is much busier than the mean, gives idle connections to the least busy one. */
 void placement_balance(uint64_t now_ns);
 

@@ -85,15 +85,15 @@ void shard_set_free(struct shard_set *set)
 
 void shard_set_push(struct shard_set *set, int fd)
 {
-    if (set->count == set->room) {
-        unsigned room = (set->count + 1) * 2;
-        int *fds = realloc(set->fds, room * sizeof(*fds));
+    if (set->count == set->capacity) {
+        unsigned capacity = (set->count + 1) * 2;
+        int *fds = realloc(set->fds, capacity * sizeof(*fds));
 
         if (fds == NULL) {
-            fatal_no_memory(room * sizeof(*fds));
+            fatal_no_memory(capacity * sizeof(*fds));
         }
         set->fds = fds;
-        set->room = room;
+        set->capacity = capacity;
     }
     set->fds[set->count++] = fd;
 }

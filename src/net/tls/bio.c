@@ -12,7 +12,7 @@
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
-#define RECORD_ROOM (TLS_RECORD_MAX + 512) /* a record with the overhead of TLS */
+#define RECORD_SIZE (TLS_RECORD_MAX + 512) /* a record with the overhead of TLS */
 #define HELD_MOST (512u * 1024)            /* ciphertext held for a socket that is not writable */
 
 /* ---- sending ciphertext ---- */
@@ -21,7 +21,7 @@
  * The records of one call are gathered here and sent with one system call. Nothing waits between
  * tls_gather_begin and tls_gather_end, so one buffer is enough for a worker.
  */
-static char gather[RECORDS_PER_SEND * RECORD_ROOM];
+static char gather[RECORDS_PER_SEND * RECORD_SIZE];
 static uint32_t gathered;
 static struct tls *gathering; /* that uses the buffer, or NULL */
 
@@ -55,18 +55,18 @@ static void input_hold(struct tls *tls, const char *at, size_t size)
         return;
     }
     if (tls->out_size - tls->out_end < size) {
-        uint32_t room = held + (uint32_t) size;
-        char *bigger = malloc(room);
+        uint32_t capacity = held + (uint32_t) size;
+        char *bigger = malloc(capacity);
 
         if (bigger == NULL) {
-            fatal_no_memory(room);
+            fatal_no_memory(capacity);
         }
         if (held != 0) {
             memcpy(bigger, tls->out + tls->out_at, held);
         }
         free(tls->out);
         tls->out = bigger;
-        tls->out_size = room;
+        tls->out_size = capacity;
         tls->out_at = 0;
         tls->out_end = held;
     }

@@ -45,7 +45,7 @@ struct piece {
 
 /* The head of a block. Guarded by the lock, except size and class. */
 struct block {
-    struct list node;   /* in with_room of its class while it has free pieces */
+    struct list node;   /* in with_space of its class while it has free pieces */
     struct piece *free; /* pieces that were returned */
     uint32_t fresh;     /* offset of the first piece that was never used */
     uint32_t size;      /* of a piece */
@@ -62,7 +62,7 @@ struct at_hand {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list with_room[CLASS_COUNT]; /* blocks with free pieces */
+static struct list with_space[CLASS_COUNT]; /* blocks with free pieces */
 static struct at_hand kept[CLASS_COUNT];
 static struct list warm_blocks; /* free blocks */
 static struct list cold_blocks; /* free blocks without pages */
@@ -135,7 +135,7 @@ static struct block *block_new(unsigned class)
     if (block != NULL) {
         *block =
             (struct block){.fresh = BLOCK_HEAD, .size = size_of(class), .class = (uint16_t) class};
-        list_push_back(&with_room[class], &block->node);
+        list_push_back(&with_space[class], &block->node);
     }
     return block;
 }
@@ -158,9 +158,9 @@ static void block_free(struct block *block)
 
 static struct piece *piece_take(unsigned class)
 {
-    struct block *block = list_is_empty(&with_room[class])
+    struct block *block = list_is_empty(&with_space[class])
                               ? block_new(class)
-                              : container_of(with_room[class].next, struct block, node);
+                              : container_of(with_space[class].next, struct block, node);
 
     if (block == NULL) {
         return NULL;
@@ -182,7 +182,7 @@ static struct piece *piece_take(unsigned class)
 static void piece_give(struct piece *piece)
 {
     struct block *block = block_of(piece);
-    struct list *others = &with_room[block->class];
+    struct list *others = &with_space[block->class];
 
     if (!block_has_room(block)) {
         list_push_front(others, &block->node);
@@ -278,13 +278,13 @@ static void *memory_resize(void *at, size_t size, const char *file, int line)
         memory_free(at, file, line);
         return memory_new(size, file, line);
     }
-    size_t room = is_large(at) ? malloc_usable_size(at) : block_of(at)->size;
-    if (size <= room && size > room / 2) {
+    size_t capacity = is_large(at) ? malloc_usable_size(at) : block_of(at)->size;
+    if (size <= capacity && size > capacity / 2) {
         return at;
     }
     void *other = memory_new(size, file, line);
     if (other != NULL) {
-        memcpy(other, at, MIN(size, room));
+        memcpy(other, at, MIN(size, capacity));
         memory_free(at, file, line);
     }
     return other;
@@ -299,7 +299,7 @@ void __attribute__((constructor)) tls_memory_init(void)
     for (unsigned i = 0; i < CLASS_COUNT; i++) {
         uint32_t most = KEPT_BYTES / MAX(size_of(i), 1);
 
-        list_init(&with_room[i]);
+        list_init(&with_space[i]);
         kept[i].most = MIN(MAX(most, KEPT_LEAST), KEPT_MOST);
     }
     list_init(&warm_blocks);

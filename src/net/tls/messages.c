@@ -14,17 +14,17 @@ static struct tls_messages *messages_of(const struct conn *conn)
     return tls_of(conn)->messages;
 }
 
-unsigned char *message_bytes_room(struct message_bytes *bytes, size_t size)
+unsigned char *message_bytes_reserve(struct message_bytes *bytes, size_t size)
 {
-    if (bytes->room - bytes->used < size) {
-        size_t room = bytes->used + size + 2048;
-        unsigned char *bigger = realloc(bytes->at, room);
+    if (bytes->capacity - bytes->used < size) {
+        size_t capacity = bytes->used + size + 2048;
+        unsigned char *bigger = realloc(bytes->at, capacity);
 
         if (bigger == NULL) {
-            fatal_no_memory(room);
+            fatal_no_memory(capacity);
         }
         bytes->at = bigger;
-        bytes->room = room;
+        bytes->capacity = capacity;
     }
     return bytes->at + bytes->used;
 }
@@ -32,7 +32,7 @@ unsigned char *message_bytes_room(struct message_bytes *bytes, size_t size)
 void message_bytes_add(struct message_bytes *bytes, const void *from, size_t size)
 {
     if (size != 0) {
-        memcpy(message_bytes_room(bytes, size), from, size);
+        memcpy(message_bytes_reserve(bytes, size), from, size);
         bytes->used += size;
     }
 }

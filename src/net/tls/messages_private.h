@@ -17,7 +17,7 @@
 /* Bytes for the library, or from it. */
 struct message_bytes {
     unsigned char *at; /* owned */
-    size_t used, room;
+    size_t used, capacity;
 };
 
 /* The keys of one direction of the records between the library and this code; they never leave the
@@ -66,7 +66,7 @@ struct tls_messages {
 
 void message_bytes_add(struct message_bytes *bytes, const void *from, size_t size);
 /* Makes space for `size` more bytes; the caller increments `used`. */
-unsigned char *message_bytes_room(struct message_bytes *bytes, size_t size);
+unsigned char *message_bytes_reserve(struct message_bytes *bytes, size_t size);
 
 /* Removes bytes up to the next beginning or end of a message from *bytes, and gives which it
  * was. */

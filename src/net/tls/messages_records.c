@@ -77,7 +77,8 @@ static void messages_records_put_head(unsigned char *at, unsigned type, size_t s
 static bool close_record(struct tls_messages *messages, struct str bytes)
 {
     struct record_keys *keys = &messages->closes;
-    unsigned char *head = message_bytes_room(&messages->in, RECORD_HEAD + bytes.len + 1 + TAG_SIZE);
+    unsigned char *head =
+        message_bytes_reserve(&messages->in, RECORD_HEAD + bytes.len + 1 + TAG_SIZE);
     unsigned char *body = head + RECORD_HEAD;
     int n;
 

@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "net/tls/private.h"
 
-#define PATH_ROOM 2048 /* bytes of a file name */
+#define PATH_SIZE 2048 /* bytes of a file name */
 
 enum object_kind { OBJECT_CHAIN, OBJECT_KEY, OBJECT_CA, OBJECT_CRL };
 
@@ -192,7 +192,7 @@ static bool is_data(struct str name)
 /* Opens a file, or the data itself. NULL with an error of OpenSSL; *what is the failed call. */
 static BIO *open_source(struct str name, const char **what)
 {
-    char path[PATH_ROOM];
+    char path[PATH_SIZE];
 
     if (is_data(name)) {
         struct str data = str_skip(name, 5);
@@ -411,7 +411,7 @@ bool tls_use_engine(struct str name, struct arena *arena, struct str *error)
 /* "store:URI": a key of a provider. */
 static EVP_PKEY *read_key_store(struct str name, const struct vec *passwords, const char **what)
 {
-    char uri[PATH_ROOM];
+    char uri[PATH_SIZE];
     EVP_PKEY *key = NULL;
     struct str *password =
         passwords != NULL && passwords->count != 0 ? vec_at(passwords, struct str, 0) : NULL;
@@ -501,7 +501,7 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
     struct str name = options->name;
     const char *what = "";
     struct stat st;
-    char path[PATH_ROOM];
+    char path[PATH_SIZE];
 
     ERR_clear_error();
     was_password_asked = false;

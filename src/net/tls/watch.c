@@ -18,7 +18,7 @@ struct watched_file {
 };
 
 /* Memory for what the thread allocates: it cannot get more, since arenas belong to the loop. */
-#define LOADING_ROOM (128 * 1024)
+#define LOADING_SIZE (128 * 1024)
 
 /* The files of one context. On the heap. */
 struct tls_watch {
@@ -174,10 +174,10 @@ static void loaded(struct thread_job *job)
 /* Everything that the thread allocates comes from one block. */
 static void notes_make_room(struct arena *arena)
 {
-    char *room = arena_alloc(arena, LOADING_ROOM);
+    char *buffer = arena_alloc(arena, LOADING_SIZE);
 
-    arena->next = room;
-    arena->end = room + LOADING_ROOM;
+    arena->next = buffer;
+    arena->end = buffer + LOADING_SIZE;
 }
 
 void tls_watch_free(struct tls_watch *watch)

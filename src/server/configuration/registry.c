@@ -32,7 +32,7 @@ static struct {
         const struct module *owner;
     } * items;
     unsigned count;
-    unsigned room;
+    unsigned capacity;
 } tables;
 
 /* The modules that a reading has requested. */
@@ -291,11 +291,11 @@ static void number_table(const struct directive_table *table, const struct modul
             return;
         }
     }
-    if (tables.count == tables.room) {
-        tables.room = tables.room == 0 ? 256 : tables.room * 2;
-        tables.items = realloc(tables.items, tables.room * sizeof(*tables.items));
+    if (tables.count == tables.capacity) {
+        tables.capacity = tables.capacity == 0 ? 256 : tables.capacity * 2;
+        tables.items = realloc(tables.items, tables.capacity * sizeof(*tables.items));
         if (tables.items == NULL) {
-            fatal_no_memory(tables.room * sizeof(*tables.items));
+            fatal_no_memory(tables.capacity * sizeof(*tables.items));
         }
     }
     if (tables.count == 0) {

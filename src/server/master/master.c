@@ -556,7 +556,7 @@ static void run_timers(void)
 /* ---- the loop */
 
 /* Waits for signals, messages and timers, and handles them. */
-static void master_turn(struct pollfd *fds, unsigned room)
+static void master_turn(struct pollfd *fds, unsigned capacity)
 {
     int timeout_ms = wait_ms();
     unsigned count = 2;
@@ -569,7 +569,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
     list_each(item, &processes) {
         const struct process *process = container_of(item, struct process, node);
 
-        if (process->channel >= 0 && count < room) {
+        if (process->channel >= 0 && count < capacity) {
             fds[count++] = (struct pollfd){.fd = process->channel, .events = POLLIN};
         }
     }

@@ -28,7 +28,7 @@
 
 enum {
     LOOKS_UNTIL_STUCK = 20,
-    LOOKS_UNTIL_REST = 4, /* checks without a new connection and with nothing to do */
+    LOOKS_UNTIL_IDLE = 4, /* checks without a new connection and with nothing to do */
     NOBODY = -1,
 };
 /* If a worker of the group has turned its loop within this time, the group takes waiting
@@ -525,11 +525,11 @@ static bool was_accepted(const struct generation *generation)
 
 /* After some checks with nothing to do the master sleeps until a connection comes, or something
  * changes. */
-static void rest_if_quiet(const struct generation *generation, bool is_quiet)
+static void idle_if_quiet(const struct generation *generation, bool is_quiet)
 {
     if (was_accepted(generation) || !is_quiet) {
         quiet_looks = 0;
-    } else if (++quiet_looks >= LOOKS_UNTIL_REST) {
+    } else if (++quiet_looks >= LOOKS_UNTIL_IDLE) {
         quiet_looks = 0;
         shard_idle_begin(generation);
     }
@@ -557,7 +557,7 @@ void shard_care_look(struct generation *generation)
             is_quiet = false;
         }
     }
-    rest_if_quiet(generation, is_quiet);
+    idle_if_quiet(generation, is_quiet);
 }
 
 bool shard_care_has_to_look(const struct generation *generation)

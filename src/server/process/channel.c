@@ -10,7 +10,7 @@
 /* Buffer for one descriptor, aligned as the kernel requires. */
 union control {
     struct cmsghdr header;
-    char room[CMSG_SPACE(sizeof(int))];
+    char buffer[CMSG_SPACE(sizeof(int))];
 };
 
 bool channel_open(int ends[2])
@@ -26,8 +26,8 @@ bool channel_send(int channel, const struct channel_message *message, int fd)
 
     if (fd >= 0) {
         memset(&control, 0, sizeof(control));
-        header.msg_control = control.room;
-        header.msg_controllen = sizeof(control.room);
+        header.msg_control = control.buffer;
+        header.msg_controllen = sizeof(control.buffer);
         struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
         rights->cmsg_level = SOL_SOCKET;
         rights->cmsg_type = SCM_RIGHTS;
@@ -67,8 +67,8 @@ enum channel_result channel_receive(int channel, struct channel_message *message
     for (;;) {
         struct msghdr header = {.msg_iov = &part,
                                 .msg_iovlen = 1,
-                                .msg_control = control.room,
-                                .msg_controllen = sizeof(control.room)};
+                                .msg_control = control.buffer,
+                                .msg_controllen = sizeof(control.buffer)};
 
         n = recvmsg(channel, &header, MSG_CMSG_CLOEXEC);
         if (n < 0 && errno == EINTR) {

@@ -63,7 +63,7 @@ bool batch_send(struct batch *batch, int to)
     struct iovec part = {batch->data, batch->size};
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
-                            .msg_control = control.room,
+                            .msg_control = control.buffer,
                             .msg_controllen = CMSG_SPACE(batch->count * sizeof(int))};
 
     memset(&control, 0, sizeof(control));

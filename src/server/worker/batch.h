@@ -30,7 +30,7 @@ struct batch {
 /* Buffer for the descriptors of a message, aligned as the kernel requires. */
 union batch_control {
     struct cmsghdr header;
-    char room[CMSG_SPACE(BATCH_MOST * sizeof(int))];
+    char buffer[CMSG_SPACE(BATCH_MOST * sizeof(int))];
 };
 
 /* A new, empty batch on the heap, for connections of a listener. Never NULL. */

@@ -440,8 +440,8 @@ static bool take_message(const struct incoming *incoming, bool *is_over)
     union batch_control control;
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = sizeof(control.room)};
+                            .msg_control = control.buffer,
+                            .msg_controllen = sizeof(control.buffer)};
     int fds[BATCH_MOST];
 
     if (incoming->is_mailbox) {

@@ -22,9 +22,9 @@ struct explanation {
 /* The root of a zone. Byte n of all bytes ever written is text[n % room]. */
 struct explanations {
     struct shm_lock lock;
-    uint64_t room;  /* bytes of `text` */
-    uint64_t end;   /* bytes ever written */
-    uint64_t added; /* explanations ever added */
+    uint64_t capacity; /* bytes of `text` */
+    uint64_t end;      /* bytes ever written */
+    uint64_t added;    /* explanations ever added */
     struct explanation index[EXPLANATIONS_MOST];
     char text[];
 };
@@ -51,7 +51,7 @@ struct explanations *explanations_of(struct zone *zone)
 
         if (made != NULL) {
             shm_lock_init(&made->lock);
-            made->room = size - sizeof(*made);
+            made->capacity = size - sizeof(*made);
         }
     }
     return zone->root;
@@ -136,8 +136,8 @@ static void explanations_lock(struct explanations *explanations)
 /* The bytes of the ring from a position on, at most up to its end. */
 static struct str span_at(struct explanations *explanations, uint64_t position, size_t length)
 {
-    uint64_t offset = position % explanations->room;
-    uint64_t left = explanations->room - offset;
+    uint64_t offset = position % explanations->capacity;
+    uint64_t left = explanations->capacity - offset;
 
     return (struct str){explanations->text + offset, length < left ? length : (size_t) left};
 }
@@ -170,7 +170,7 @@ static struct explanation *find_entry(struct explanations *explanations,
     for (unsigned i = 0; i < EXPLANATIONS_MOST; i++) {
         struct explanation *entry = &explanations->index[i];
 
-        if (entry->length != 0 && entry->start + explanations->room >= explanations->end &&
+        if (entry->length != 0 && entry->start + explanations->capacity >= explanations->end &&
             id_equal(&entry->id, id)) {
             return entry;
         }

@@ -12,7 +12,7 @@ enum {
     ROUNDS_MOST = 4,     /* of a chain of keys */
     FETCHED_MOST = 256,  /* most keys for one request */
     WRITING_MOST = 1024, /* assignments of a worker without a reply; more are dropped */
-    REPLY_ROOM = 64,     /* most bytes of a reply besides its value */
+    REPLY_SIZE = 64,     /* most bytes of a reply besides its value */
     LOG_EVERY_MS = 10000,
 };
 
@@ -291,7 +291,7 @@ void keyval_redis_set(struct variable_env *env, const struct variable *variable,
         fetched->what = FETCHED_VALUE;
         fetched->value = arena_dup(fetches->arena, value);
     }
-    if (value.len > store_reply_max(redis->store) - REPLY_ROOM) {
+    if (value.len > store_reply_max(redis->store) - REPLY_SIZE) {
         log_dropped(env, variable, "nobody could read it, it is larger than \"reply_max\"");
     } else if (!write_begin(redis, key, value)) {
         log_dropped(env, variable, "too many wait for the store");

@@ -55,7 +55,7 @@ struct keyval_store {
 struct index {
     struct str bytes;
     uint32_t length; /* see struct entry */
-    char room[INDEX_MAX];
+    char buffer[INDEX_MAX];
 };
 
 uint64_t keyval_now(void)
@@ -154,14 +154,14 @@ static unsigned bits_of(const struct cidr *cidr, unsigned size)
 static void index_network(struct index *index, const unsigned char *address, unsigned size,
                           unsigned bits)
 {
-    index->room[0] = (char) size;
-    index->room[1] = (char) bits;
-    memset(index->room + 2, 0, 16);
-    memcpy(index->room + 2, address, bits / 8);
+    index->buffer[0] = (char) size;
+    index->buffer[1] = (char) bits;
+    memset(index->buffer + 2, 0, 16);
+    memcpy(index->buffer + 2, address, bits / 8);
     if (bits % 8 != 0) {
-        index->room[2 + bits / 8] = (char) (address[bits / 8] & (0xff00 >> bits % 8));
+        index->buffer[2 + bits / 8] = (char) (address[bits / 8] & (0xff00 >> bits % 8));
     }
-    index->bytes = (struct str){index->room, 2 + size};
+    index->bytes = (struct str){index->buffer, 2 + size};
     index->length = size == 4 ? bits : V6_LENGTHS + bits;
 }
 
@@ -197,8 +197,8 @@ struct str keyval_canonical(const struct keyval_store *store, struct str key, st
     if (store->type != KEYVAL_IP) {
         return key;
     }
-    inet_ntop(index.room[0] == 4 ? AF_INET : AF_INET6, index.room + 2, text, sizeof(text));
-    return arena_printf(arena, "%s/%u", text, (unsigned) (unsigned char) index.room[1]);
+    inet_ntop(index.buffer[0] == 4 ? AF_INET : AF_INET6, index.buffer + 2, text, sizeof(text));
+    return arena_printf(arena, "%s/%u", text, (unsigned) (unsigned char) index.buffer[1]);
 }
 
 static struct str index_of(const struct entry *entry)

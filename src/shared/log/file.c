@@ -81,12 +81,12 @@ static void write_compressed(struct log_lines *lines, struct str text)
         tell_failure(lines, "deflateInit2() for", ENOMEM);
         return;
     }
-    size_t room = deflateBound(&stream, text.len);
+    size_t capacity = deflateBound(&stream, text.len);
     struct buf out = {0};
     stream.next_in = (unsigned char *) (uintptr_t) text.data;
     stream.avail_in = (unsigned) text.len;
-    stream.next_out = (unsigned char *) buf_reserve(&out, room);
-    stream.avail_out = (unsigned) room;
+    stream.next_out = (unsigned char *) buf_reserve(&out, capacity);
+    stream.avail_out = (unsigned) capacity;
     if (deflate(&stream, Z_FINISH) == Z_STREAM_END) {
         write_text(lines, (struct str){out.data, stream.total_out});
         lines->is_torn = false; /* an incomplete member is not an incomplete line */

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-#define VALUE_ROOM 64 /* most bytes of a value of bounded size: number, time, address */
+#define VALUE_SIZE 64 /* most bytes of a value of bounded size: number, time, address */
 
 /* ---- steps ---- */
 
@@ -118,7 +118,7 @@ static struct log_step *add_value(struct conf *conf, struct log_format *format, 
         last = vec_add(&format->steps, conf->arena, struct log_step);
     }
     last->append = append;
-    format->fixed += VALUE_ROOM;
+    format->fixed += VALUE_SIZE;
     return last;
 }
 

@@ -5,7 +5,7 @@
 #include "base/parse.h"
 
 /* Space for one number and the separator after it. */
-#define NUMBER_ROOM 32
+#define NUMBER_SIZE 32
 
 struct attempt attempt_of(struct str peer)
 {
@@ -104,17 +104,17 @@ static char *put_part(char *at, const struct attempt *attempt, enum attempt_part
 bool attempts_text(const struct vec *attempts, enum attempt_part part, struct arena *arena,
                    struct str *out)
 {
-    size_t room = 0;
+    size_t size = 0;
 
     vec_each(const struct attempt, attempt, attempts) {
         if (!attempt->is_further) {
-            room += NUMBER_ROOM + (part == PART_PEER ? attempt->peer.len : 0);
+            size += NUMBER_SIZE + (part == PART_PEER ? attempt->peer.len : 0);
         }
     }
-    if (room == 0) {
+    if (size == 0) {
         return false;
     }
-    char *text = arena_text(arena, room);
+    char *text = arena_text(arena, size);
     char *at = text;
     vec_each(const struct attempt, attempt, attempts) {
         if (attempt->is_further) {

@@ -16,13 +16,13 @@ static struct settings_key log_key;
 STEP(append_remote_addr)
 {
     struct addr client;
-    char room[ADDR_TEXT_MAX];
+    char buffer[ADDR_TEXT_MAX];
 
     session_client(variable_session(env), &client);
     if (client.len == 0 || client.any.sa_family == AF_UNIX) {
         return log_put(line, at, STR("unix:"));
     }
-    return log_put(line, at, (struct str){room, addr_format(&client, false, room)});
+    return log_put(line, at, (struct str){buffer, addr_format(&client, false, buffer)});
 }
 
 STEP(append_session_time)

@@ -9,11 +9,11 @@ void session_log_client(const struct session *session, const struct addr *peer)
 {
     struct str server = session->listen->address.listener->text;
     struct log log = session->log;
-    char room[ADDR_TEXT_MAX];
+    char buffer[ADDR_TEXT_MAX];
     struct str client = STR("unix:");
 
     if (peer->len != 0 && peer->any.sa_family != AF_UNIX) {
-        client = (struct str){room, addr_format(peer, true, room)};
+        client = (struct str){buffer, addr_format(peer, true, buffer)};
     }
     log.describe = NULL;
     log.action = NULL;

@@ -195,7 +195,7 @@ static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
 static bool flow_moves(struct datagram_flow *flow)
 {
     struct session *session = flow->user;
-    char room[ADDR_TEXT_MAX];
+    char buffer[ADDR_TEXT_MAX];
 
     if (!session_is_let_in(session)) {
         counters_mine->limited++;
@@ -203,7 +203,7 @@ static bool flow_moves(struct datagram_flow *flow)
     }
     session->is_held_back = false;
     log_info(&session->log, 0, "udp client speaks from %.*s now",
-             (int) addr_format(&flow->peer, true, room), room);
+             (int) addr_format(&flow->peer, true, buffer), buffer);
     return true;
 }
 
@@ -214,7 +214,7 @@ static const struct datagram_owner flow_owner = {flow_received, flow_failed, flo
 
 struct str stream_flow_key(struct listener *listener, const struct addr *peer)
 {
-    static char room[FLOW_KEY_MOST];
+    static char buffer[FLOW_KEY_MOST];
     const struct stream_listen *listen = listener->user;
     struct session *asked = calloc(1, sizeof(*asked));
 
@@ -223,11 +223,11 @@ struct str stream_flow_key(struct listener *listener, const struct addr *peer)
     }
     session_to_ask(asked, listen, peer);
     struct str key =
-        str_head(template_text(listen->default_server->udp_flow_key, &asked->env), sizeof(room));
-    str_put(room, key);
+        str_head(template_text(listen->default_server->udp_flow_key, &asked->env), sizeof(buffer));
+    str_put(buffer, key);
     arena_free(&asked->arena);
     free(asked);
-    return (struct str){room, key.len};
+    return (struct str){buffer, key.len};
 }
 
 void stream_began(struct listener *listener, struct datagram_flow *flow)

@@ -47,7 +47,7 @@ static void session_give_back(struct session *session)
 
 /* ---- log lines ---- */
 
-static struct str client_text(const struct session *session, char room[ADDR_TEXT_MAX])
+static struct str client_text(const struct session *session, char buffer[ADDR_TEXT_MAX])
 {
     struct addr client;
 
@@ -55,15 +55,15 @@ static struct str client_text(const struct session *session, char room[ADDR_TEXT
     if (client.len == 0 || client.any.sa_family == AF_UNIX) {
         return STR("unix:");
     }
-    return (struct str){room, addr_format(&client, false, room)};
+    return (struct str){buffer, addr_format(&client, false, buffer)};
 }
 
 static void stream_session_describe(const struct log *log, struct writer *out)
 {
     const struct session *session = log->subject;
     struct str server = session->listen->address.listener->text;
-    char room[ADDR_TEXT_MAX];
-    struct str client = client_text(session, room);
+    char buffer[ADDR_TEXT_MAX];
+    struct str client = client_text(session, buffer);
 
     log_member(out, session->listen->is_udp ? "udp client" : "client");
     writer_put(out, client);
@@ -216,9 +216,9 @@ void session_set_client(struct session *session, const struct addr *client)
 
 struct str session_client_text(struct session *session)
 {
-    char *room = arena_text(&session->arena, ADDR_TEXT_MAX);
+    char *buffer = arena_text(&session->arena, ADDR_TEXT_MAX);
 
-    return client_text(session, room);
+    return client_text(session, buffer);
 }
 
 bool session_local(const struct session *session, struct addr *out)

@@ -59,7 +59,7 @@ static void no_credentials(void **state)
 static struct str look_up(const char *text, const char *user, size_t step)
 {
     struct str file = str_of(text);
-    struct user_search search = {.user = str_of(user), .room = room};
+    struct user_search search = {.user = str_of(user), .buffer = room};
 
     while (file.len != 0 && !search.is_found) {
         struct str piece = str_head(file, step < file.len ? step : file.len);

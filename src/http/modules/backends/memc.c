@@ -180,16 +180,16 @@ static bool body_bytes(struct exchange *x, struct str *out)
         return memc_refuse(x, 413);
     }
     arena_allow(&x->request->arena, (size_t) body->size);
-    char *room = arena_text(&x->request->arena, (size_t) body->size);
+    char *buffer = arena_text(&x->request->arena, (size_t) body->size);
     while (done < body->size) {
-        ssize_t n = pread(body->fd, room + done, (size_t) body->size - done, (off_t) done);
+        ssize_t n = pread(body->fd, buffer + done, (size_t) body->size - done, (off_t) done);
         if (n <= 0 && errno != EINTR) {
             log_crit(&x->request->log, errno, "pread() \"%.*s\" failed", STR_ARG(body->file_name));
             return memc_refuse(x, 500);
         }
         done += n > 0 ? (size_t) n : 0;
     }
-    *out = (struct str){room, done};
+    *out = (struct str){buffer, done};
     return true;
 }
 

@@ -62,8 +62,8 @@ static bool scgi_make_request(struct exchange *x)
 
     params_evaluate(own->params, x, 0, &params);
     struct str length_text = str_from(length, format_uint(length, (uint64_t) sent_body_length(x)));
-    size_t room = sizeof(LENGTH_NAME) + sizeof(length) + params.bytes + 2 * params.count;
-    char *text = arena_text(&x->request->arena, sizeof(prefix) + room + 1);
+    size_t capacity = sizeof(LENGTH_NAME) + sizeof(length) + params.bytes + 2 * params.count;
+    char *text = arena_text(&x->request->arena, sizeof(prefix) + capacity + 1);
     char *headers = text + sizeof(prefix);
     char *at = put_header(headers, STR(LENGTH_NAME), length_text);
 

@@ -14,8 +14,8 @@ enum page {
     PAGE_SHARDS,       /* a line per slot of the listening sockets */
 };
 
-#define PAGE_ROOM 400  /* text, and at most ten numbers of 20 digits */
-#define SHARD_ROOM 160 /* per slot */
+#define PAGE_SIZE 400  /* text, and at most ten numbers of 20 digits */
+#define SHARD_SIZE 160 /* per slot */
 
 static inline char *put_number(char *at, struct str before, uint64_t number)
 {
@@ -44,10 +44,10 @@ static struct str lay_out_page(struct arena *arena, enum page page)
 {
     bool has_time = page == PAGE_REQUEST_TIME;
     struct slot_counters sum;
-    char *room =
+    char *buffer =
         arena_text(arena,
-                   PAGE_ROOM + (page == PAGE_SHARDS ? generation_now->slots * SHARD_ROOM : 0));
-    char *at = room;
+                   PAGE_SIZE + (page == PAGE_SHARDS ? generation_now->slots * SHARD_SIZE : 0));
+    char *at = buffer;
 
     counters_sum(&sum);
     at = put_number(at, STR("Active connections: "), sum.active);
@@ -66,7 +66,7 @@ static struct str lay_out_page(struct arena *arena, enum page page)
     at = put_number(at, STR(" Writing: "), sum.writing);
     at = put_number(at, STR(" Waiting: "), sum.waiting);
     at = str_put(at, STR(" \n"));
-    return str_from(room, page == PAGE_SHARDS ? lay_out_shards(at) : at);
+    return str_from(buffer, page == PAGE_SHARDS ? lay_out_shards(at) : at);
 }
 
 static enum handler_result stub_status_answer(struct request *request, enum page page)

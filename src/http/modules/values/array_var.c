@@ -95,13 +95,13 @@ static struct str join(struct request *request, const struct vec *items, struct 
     vec_each(const struct str, item, items) {
         size += item->len + separator.len;
     }
-    char *room = arena_text(&request->arena, size);
-    char *at = room;
+    char *buffer = arena_text(&request->arena, size);
+    char *at = buffer;
     for (size_t i = 0; i < items->count; i++) {
         at = str_put(at, i == 0 ? STR_NONE : separator);
         at = str_put(at, *vec_at(items, struct str, i));
     }
-    return str_from(room, at);
+    return str_from(buffer, at);
 }
 
 /* Replaces each item. False: a function failed. */

@@ -374,7 +374,7 @@ static void log_connected(const struct proxying *proxying)
     struct str peer = proxying->pick.peer->name;
     struct addr local = {.len = 0};
     socklen_t len = sizeof(local) - offsetof(struct addr, any);
-    char room[ADDR_TEXT_MAX];
+    char buffer[ADDR_TEXT_MAX];
 
     if (log.level < LOG_INFO) {
         return;
@@ -384,7 +384,7 @@ static void log_connected(const struct proxying *proxying)
     }
     struct str text = local.len == 0 || local.any.sa_family == AF_UNIX
                           ? STR("unix:")
-                          : (struct str){room, addr_format(&local, true, room)};
+                          : (struct str){buffer, addr_format(&local, true, buffer)};
     log.describe = NULL;
     log.action = NULL;
     log_info(&log, 0, "%sproxy %.*s connected to %.*s", is_udp ? "udp " : "", STR_ARG(text),

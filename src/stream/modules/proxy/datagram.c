@@ -207,7 +207,7 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
  * call. */
 static struct str with_header(struct datagram_proxying *proxying, struct str datagram)
 {
-    static char room[PROXY_HEADER_V1_MAX + DATAGRAM_MOST];
+    static char buffer[PROXY_HEADER_V1_MAX + DATAGRAM_MOST];
     unsigned version = proxying->base.settings->proxy_protocol;
 
     if (proxying->has_header || version == PROXY_PROTOCOL_OFF) {
@@ -216,8 +216,8 @@ static struct str with_header(struct datagram_proxying *proxying, struct str dat
     if (proxying->header.len == 0) {
         proxying->header = proxy_header(proxying->base.session, version);
     }
-    char *end = str_put(str_put(room, proxying->header), datagram);
-    return str_from(room, end);
+    char *end = str_put(str_put(buffer, proxying->header), datagram);
+    return str_from(buffer, end);
 }
 
 /* Is the datagram, with its header, too long for the peer's address family? Sending it would look

@@ -75,7 +75,7 @@ static enum handler_result search_file(struct request *request, struct str path,
     off_t offset = 0;
     ssize_t n;
 
-    search->room = line;
+    search->buffer = line;
     int fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd == -1) {
         bool is_missing = errno == ENOENT;

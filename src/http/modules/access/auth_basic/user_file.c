@@ -30,10 +30,10 @@ static bool end_line(struct user_search *search, struct str rest)
 
     search->is_skipping = false;
     if (!is_skipped && rest.len != 0) {
-        memcpy(search->room + search->held, rest.data, rest.len);
+        memcpy(search->buffer + search->held, rest.data, rest.len);
         search->held += rest.len;
     }
-    struct str line = {search->room, search->held};
+    struct str line = {search->buffer, search->held};
     search->held = 0;
     return !is_skipped && match_line(search, line);
 }
@@ -45,7 +45,7 @@ static void hold(struct user_search *search, struct str part)
         search->is_skipping = true;
     }
     if (!search->is_skipping && part.len != 0) {
-        memcpy(search->room + search->held, part.data, part.len);
+        memcpy(search->buffer + search->held, part.data, part.len);
         search->held += part.len;
     }
 }

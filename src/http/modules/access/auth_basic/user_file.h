@@ -10,14 +10,14 @@
 #define USER_LINE_MAX 8192
 
 /* A search for one user in a file that is read in pieces. Initially zero except for `user` and
- * `room`. */
+ * `buffer`. */
 struct user_search {
     struct str user; /* the name to find */
-    char *room;  /* USER_LINE_MAX bytes from the caller, for a line that is split between pieces */
-    size_t held; /* bytes in room */
+    char *buffer; /* USER_LINE_MAX bytes from the caller, for a line that is split between pieces */
+    size_t held;  /* bytes in buffer */
     bool is_skipping; /* the line is too long: its remainder is ignored */
     bool is_found;
-    struct str password; /* as in the file; points into the piece, or into `room` */
+    struct str password; /* as in the file; points into the piece, or into `buffer` */
 };
 
 /* Searches the next piece; an empty one means the end of the file. True: the search is over. */

@@ -103,9 +103,9 @@ static bool wait_for(Sockbuf_IO_Desc *layer, short events)
     return found > 0;
 }
 
-static ber_slen_t layer_read(Sockbuf_IO_Desc *layer, void *room, ber_len_t size)
+static ber_slen_t layer_read(Sockbuf_IO_Desc *layer, void *buffer, ber_len_t size)
 {
-    return wait_for(layer, POLLIN) ? LBER_SBIOD_READ_NEXT(layer, room, size) : -1;
+    return wait_for(layer, POLLIN) ? LBER_SBIOD_READ_NEXT(layer, buffer, size) : -1;
 }
 
 static ber_slen_t layer_write(Sockbuf_IO_Desc *layer, void *bytes, ber_len_t size)

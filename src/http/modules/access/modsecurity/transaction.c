@@ -275,21 +275,21 @@ bool inspect_head(struct inspection *inspection, struct verdict *verdict)
 /* False: the file cannot be read. Bytes beyond the engine's limit are not read. */
 static bool add_body_file(Transaction *transaction, const struct request_body *body)
 {
-    unsigned char *room = malloc(READ_SIZE);
+    unsigned char *buffer = malloc(READ_SIZE);
     uint64_t at = 0;
     bool is_wanted = true;
 
-    while (room != NULL && is_wanted && at < body->size) {
-        ssize_t n = pread(body->fd, room, READ_SIZE, (off_t) at);
+    while (buffer != NULL && is_wanted && at < body->size) {
+        ssize_t n = pread(body->fd, buffer, READ_SIZE, (off_t) at);
 
         if (n <= 0) {
             break;
         }
         at += (uint64_t) n;
-        msc_append_request_body(transaction, room, (size_t) n);
+        msc_append_request_body(transaction, buffer, (size_t) n);
         is_wanted = msc_get_request_body_length(transaction) >= at;
     }
-    free(room);
+    free(buffer);
     return !is_wanted || at == body->size;
 }
 

@@ -129,7 +129,7 @@ bool oidc_store_get(struct request *request, const struct oidc_provider *provide
 bool oidc_store_refresh(const struct oidc_provider *provider, struct str key);
 bool oidc_store_put(struct oidc_provider *provider, struct str key, struct str value, uint64_t ms);
 
-/* ---- room.c ---- */
+/* ---- eviction.c ---- */
 
 /* Ends some of the sessions that began, or were renewed, longest ago. False: there are none. */
 bool oidc_store_make_room(struct oidc_provider *provider);

@@ -14,7 +14,7 @@ enum guard_kind { GUARD_LOAD, GUARD_CPU, GUARD_SWAP, GUARD_FREE, GUARD_RT, GUARD
 
 #define PERIOD_MOST 3600 /* seconds of sysguard_rt, sysguard_cpu */
 /* Bytes of a /proc file that are read; the relevant ones are at its beginning. */
-#define FILE_ROOM 4096
+#define FILE_SIZE 4096
 
 /* A limit. */
 struct guard {
@@ -69,22 +69,23 @@ static bool is_old(uint64_t at_ms, uint64_t interval_s)
 
 static uint64_t load_now(const struct sysguard_settings *settings)
 {
-    char room[FILE_ROOM / 16];
+    char buffer[FILE_SIZE / 16];
 
     if (is_old(seen.load_at_ms, settings->interval_s)) {
         seen.load_at_ms = clock_now.now_ms;
-        system_read_load(system_text("/proc/loadavg", room, sizeof(room)), &seen.load);
+        system_read_load(system_text("/proc/loadavg", buffer, sizeof(buffer)), &seen.load);
     }
     return seen.load;
 }
 
 static const struct memory_state *memory_now(const struct sysguard_settings *settings)
 {
-    char room[FILE_ROOM / 2];
+    char buffer[FILE_SIZE / 2];
 
     if (is_old(seen.memory_at_ms, settings->interval_s)) {
         seen.memory_at_ms = clock_now.now_ms;
-        if (!system_read_memory(system_text("/proc/meminfo", room, sizeof(room)), &seen.memory)) {
+        if (!system_read_memory(system_text("/proc/meminfo", buffer, sizeof(buffer)),
+                                &seen.memory)) {
             seen.memory = (struct memory_state){.free_bytes = UINT64_MAX};
         }
     }
@@ -95,11 +96,11 @@ static const struct memory_state *memory_now(const struct sysguard_settings *set
 static uint64_t cpu_now(const struct guard *guard)
 {
     struct guard_state *state = guard->state;
-    char room[FILE_ROOM / 8];
+    char buffer[FILE_SIZE / 8];
     struct cpu_time now;
 
     if (!is_old(state->former_ms, guard->period_s) ||
-        !system_read_cpu(system_text("/proc/stat", room, sizeof(room)), &now)) {
+        !system_read_cpu(system_text("/proc/stat", buffer, sizeof(buffer)), &now)) {
         return state->usage;
     }
     /* some of the kernel's counters may decrease */

@@ -6,15 +6,15 @@
 
 #include "base/parse.h"
 
-struct str system_text(const char *path, char *room, size_t size)
+struct str system_text(const char *path, char *buffer, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd == -1 ? 0 : read(fd, room, size);
+    ssize_t n = fd == -1 ? 0 : read(fd, buffer, size);
 
     if (fd != -1) {
         close(fd);
     }
-    return (struct str){room, n > 0 ? (size_t) n : 0};
+    return (struct str){buffer, n > 0 ? (size_t) n : 0};
 }
 
 /* The next word of a line, separated by spaces. */

@@ -25,6 +25,6 @@ bool system_read_cpu(struct str stat, struct cpu_time *out);
 bool system_read_memory(struct str meminfo, struct memory_state *out);
 
 /* Reads a small file of /proc, which never waits for a disk; empty after an error. */
-struct str system_text(const char *path, char *room, size_t size);
+struct str system_text(const char *path, char *buffer, size_t size);
 
 #endif

@@ -78,9 +78,9 @@ static void page_put(struct buf *out, const char *text)
 static void put_escaped(struct buf *out, struct str text, enum escape_set set)
 {
     size_t size = escape_length(text, set);
-    char *room = buf_reserve(out, size);
+    char *buffer = buf_reserve(out, size);
 
-    escape_write(room, text, set);
+    escape_write(buffer, text, set);
     out->len += size;
 }
 

@@ -13,7 +13,7 @@
 #define INPUT_MORE (80 * 1024)
 #define INPUT_LIMIT (64 * 1024 * 1024) /* limit of the input buffer, for any buffer_size */
 #define READS_MAX 16                   /* consecutive reads without payload */
-#define SCARCE_REST_MS 100  /* idle time of a connection to a backend with few connections */
+#define SCARCE_IDLE_MS 100  /* idle time of a connection to a backend with few connections */
 #define SCARCE_LIFE_MS 1000 /* lifetime of such a connection */
 /* Contents of stderr and GET_VALUES_RESULT up to this size are processed as a whole. */
 #define WHOLE_CONTENT 4096
@@ -515,8 +515,8 @@ static void keep_scarce(struct upstream_connection *connection)
     }
     upstream_connection_keep(connection);
     if (conn->life == life && connection->pool != NULL &&
-        conn->timer.deadline_ms > clock_now.now_ms + SCARCE_REST_MS) {
-        timer_set(&conn->timer, clock_now.now_ms + SCARCE_REST_MS);
+        conn->timer.deadline_ms > clock_now.now_ms + SCARCE_IDLE_MS) {
+        timer_set(&conn->timer, clock_now.now_ms + SCARCE_IDLE_MS);
     }
 }
 

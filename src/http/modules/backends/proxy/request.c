@@ -90,8 +90,8 @@ bool proxy_make_request(struct exchange *x)
     if (!begin_head(x, &draft)) {
         return false;
     }
-    size_t room = head_draft_room(x, &draft) + state->method.len + state->url.uri.len + 16;
-    char *start = arena_text(&request->arena, room);
+    size_t capacity = head_draft_room(x, &draft) + state->method.len + state->url.uri.len + 16;
+    char *start = arena_text(&request->arena, capacity);
     char *at = str_put(start, state->method);
     *at++ = ' ';
     at = str_put(at, state->url.uri);

@@ -79,8 +79,8 @@ enum reply_result reply_take(struct reply *reply, struct str piece, size_t *used
 
     while (at < piece.len && (reply->left != 0 || reply->skip != 0)) {
         if (reply->skip > 2) {
-            uint64_t room = piece.len - at;
-            uint64_t part = reply->skip - 2 < room ? reply->skip - 2 : room;
+            uint64_t left = piece.len - at;
+            uint64_t part = reply->skip - 2 < left ? reply->skip - 2 : left;
             reply->skip -= part;
             at += (size_t) part;
             continue;

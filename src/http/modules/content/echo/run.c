@@ -86,14 +86,14 @@ static enum handler_result duplicate(struct echo_run *run, const struct echo_com
     }
     size_t in_piece = text.len == 0 || text.len >= PIECE_SIZE ? 1 : PIECE_SIZE / text.len;
     in_piece = in_piece < count ? in_piece : (size_t) count;
-    char *room = arena_text(&request->arena, in_piece * text.len);
+    char *buffer = arena_text(&request->arena, in_piece * text.len);
     for (size_t i = 0; i < in_piece; i++) {
-        str_put(room + i * text.len, text);
+        str_put(buffer + i * text.len, text);
     }
     enum handler_result result = echo_begin(run);
     for (uint64_t left = text.len == 0 ? 0 : count; result == HANDLER_NEXT && left != 0;) {
         size_t now = left < in_piece ? (size_t) left : in_piece;
-        result = give_text(run, (struct str){room, now * text.len}, false);
+        result = give_text(run, (struct str){buffer, now * text.len}, false);
         left -= now;
         if (left != 0 && result == HANDLER_NEXT && fiber_yield() == WAIT_CANCELLED) {
             result = HANDLER_CLOSED;

@@ -200,8 +200,8 @@ static void step_from_utf8(struct recoder *recoder, struct str *in, struct write
 
 static void recode_bytes(const struct recode_table *table, struct str *in, struct writer *out)
 {
-    size_t room = (size_t) (out->end - out->at);
-    struct str part = str_head(*in, room);
+    size_t space = (size_t) (out->end - out->at);
+    struct str part = str_head(*in, space);
 
     for (size_t i = 0; i < part.len; i++) {
         out->at[i] = (char) table->bytes[(unsigned char) part.data[i]];

@@ -55,9 +55,9 @@ static void whole_begin(struct codec *codec, int64_t length)
 #define OS_AT 9   /* offset in the header of a member (RFC 1952, 2.3) */
 #define OS_UNIX 3 /* Unix, as zlib writes it; libdeflate writes "unknown" */
 
-static size_t compress_to(const struct whole *whole, struct str in, char *out, size_t room)
+static size_t compress_to(const struct whole *whole, struct str in, char *out, size_t capacity)
 {
-    size_t size = libdeflate_gzip_compress(whole->compressor, in.data, in.len, out, room);
+    size_t size = libdeflate_gzip_compress(whole->compressor, in.data, in.len, out, capacity);
 
     if (size > OS_AT) {
         out[OS_AT] = OS_UNIX;
@@ -70,11 +70,11 @@ static void code_all(struct codec *codec, struct str in)
 {
     struct whole *whole = codec->state;
     size_t most = libdeflate_gzip_compress_bound(whole->compressor, in.len);
-    size_t room = codec->shape.out_size - codec->out_used;
+    size_t capacity = codec->shape.out_size - codec->out_used;
 
     whole->is_coded = true;
-    if (most <= room) {
-        codec->out_used += compress_to(whole, in, (char *) codec->out + codec->out_used, room);
+    if (most <= capacity) {
+        codec->out_used += compress_to(whole, in, (char *) codec->out + codec->out_used, capacity);
         return;
     }
     whole->rest = malloc(most);
@@ -98,8 +98,8 @@ static enum codec_step whole_step(struct codec *codec, struct str *in, enum code
         *in = STR_NONE;
     }
     size_t left = whole->rest_end - whole->rest_at;
-    size_t room = codec->shape.out_size - codec->out_used;
-    size_t taken = left < room ? left : room;
+    size_t capacity = codec->shape.out_size - codec->out_used;
+    size_t taken = left < capacity ? left : capacity;
     if (taken != 0) {
         memcpy(codec->out + codec->out_used, whole->rest + whole->rest_at, taken);
         codec->out_used += taken;

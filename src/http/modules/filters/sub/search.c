@@ -21,7 +21,7 @@ struct node {
 
 struct search_set {
     struct node *nodes;
-    struct buf room;     /* of nodes, during construction: most patterns share prefixes */
+    struct buf buffer;   /* of nodes, during construction: most patterns share prefixes */
     uint32_t count;      /* of nodes */
     uint32_t longest;    /* bytes of the longest pattern */
     unsigned patterns;   /* patterns that are not empty */
@@ -48,10 +48,10 @@ static uint32_t add_child(struct search_set *set, uint32_t parent, uint8_t byte)
 {
     uint32_t number = set->count++;
     struct node *nodes =
-        (struct node *) (void *) (buf_reserve(&set->room, sizeof(struct node)) - set->room.len);
+        (struct node *) (void *) (buf_reserve(&set->buffer, sizeof(struct node)) - set->buffer.len);
 
     set->nodes = nodes;
-    set->room.len += sizeof(struct node);
+    set->buffer.len += sizeof(struct node);
     nodes[number] = (struct node){
         .depth = nodes[parent].depth + 1,
         .brother = nodes[parent].child,
@@ -141,15 +141,15 @@ struct search_set *search_set_make(struct arena *arena, const struct str *patter
     const struct node root = {.pattern = NO_PATTERN, .below = NO_PATTERN};
     struct arena scratch;
 
-    buf_append(&set->room, (struct str){(const char *) &root, sizeof(root)});
-    set->nodes = (struct node *) (void *) set->room.data;
+    buf_append(&set->buffer, (struct str){(const char *) &root, sizeof(root)});
+    set->nodes = (struct node *) (void *) set->buffer.data;
     set->count = 1;
     for (unsigned i = 0; i < count; i++) {
         add_pattern(set, patterns[i], i);
     }
     set->nodes = arena_array(arena, set->count, sizeof(struct node));
-    memcpy(set->nodes, set->room.data, set->room.len);
-    buf_free(&set->room);
+    memcpy(set->nodes, set->buffer.data, set->buffer.len);
+    buf_free(&set->buffer);
     arena_init(&scratch);
     link_nodes(set, arena_array(&scratch, set->count, sizeof(uint32_t)));
     arena_free(&scratch);

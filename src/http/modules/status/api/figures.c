@@ -18,7 +18,7 @@
 #include "store/table.h"
 #include "upstream/settings/resolver_rows.h"
 
-enum { SLOTS_MOST = 512, ROOM = 512 << 10 };
+enum { SLOTS_MOST = 512, SLOTS_SIZE = 512 << 10 };
 
 /* Values of the service's counters at their reset; the counters themselves only rise, as `metrics`
  * shows them. */
@@ -39,7 +39,7 @@ bool api_figures_prepare(struct conf *conf, struct conf_node *node)
     static const char user;
     struct zone **zone = conf_state(conf, "api base", sizeof(*zone));
 
-    *zone = generation_zone(conf->generation, node, STR("_api"), ROOM, &user);
+    *zone = generation_zone(conf->generation, node, STR("_api"), SLOTS_SIZE, &user);
     if (*zone == NULL) {
         return false;
     }

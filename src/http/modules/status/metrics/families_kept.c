@@ -110,11 +110,11 @@ static void write_zones(struct metrics_writer *writer)
         if (zone->slab == NULL) {
             continue;
         }
-        size_t others = shown_servers_size(zone), room = slab_available(zone->slab);
-        room = room > others ? room - others : 0;
-        families_put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), room);
+        size_t others = shown_servers_size(zone), available = slab_available(zone->slab);
+        available = available > others ? available - others : 0;
+        families_put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), available);
         families_put(writer, LABELS({"zone", zone->name}, {"state", STR("used")}),
-                     zone->size > room ? zone->size - room : 0);
+                     zone->size > available ? zone->size - available : 0);
     }
 }
 

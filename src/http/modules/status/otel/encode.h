@@ -19,17 +19,17 @@ enum { TEXT_MOST = 1024, TARGET_MOST = 4096 };
 /* Spans are written directly into a buffer with space for all but configured attributes, and the
  * lengths of short strings are computed first: recording one request in ten must have no noticeable
  * cost. */
-enum { SPAN_ROOM = 16 * 1024, ATTRIBUTE_ROOM = 64 /* in addition to key and value */ };
+enum { SPAN_SIZE = 16 * 1024, ATTRIBUTE_SIZE = 64 /* in addition to key and value */ };
 
 /* Bytes for the lengths and keys around a short string, and the longest string with which all of
  * them are single bytes. */
 enum { SHORT_AROUND = 6, SHORT_MOST = 127 - SHORT_AROUND };
 
 /* Reserves space for a span at the end of the buffer. */
-static inline char *span_room(struct buf *out)
+static inline char *span_reserve(struct buf *out)
 {
-    return out->capacity - out->len >= SPAN_ROOM ? out->data + out->len
-                                                 : buf_reserve(out, SPAN_ROOM);
+    return out->capacity - out->len >= SPAN_SIZE ? out->data + out->len
+                                                 : buf_reserve(out, SPAN_SIZE);
 }
 
 static inline char *put_byte(char *at, unsigned byte)
@@ -103,7 +103,7 @@ static inline char *put_key_of(char *at, unsigned field, struct str key, size_t 
 /* Writes a long string, or one that is not ASCII. */
 char *otel_put_long_text(char *at, unsigned field, struct str key, struct str value, size_t most);
 
-/* There must be space for key.len + most + ATTRIBUTE_ROOM bytes. Inlined, so that a constant key
+/* There must be space for key.len + most + ATTRIBUTE_SIZE bytes. Inlined, so that a constant key
  * becomes a few stores. */
 static inline __attribute__((always_inline)) char *put_text(char *at, unsigned field,
                                                             struct str key, struct str value,

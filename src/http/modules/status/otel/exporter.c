@@ -353,11 +353,11 @@ bool otel_exporter_start(struct generation *generation, const struct otel_main *
 {
     struct exporter *exporter = calloc(1, sizeof(*exporter));
     /* All metrics are one item. While one waits for another attempt, one more may wait. */
-    unsigned room = signal == OTEL_METRICS ? 2 : (unsigned) main->exporter->batch_count;
+    unsigned capacity = signal == OTEL_METRICS ? 2 : (unsigned) main->exporter->batch_count;
     unsigned batch_size = signal == OTEL_METRICS ? 1 : (unsigned) main->exporter->batch_size;
 
     if (exporter == NULL ||
-        !span_ring_open(&exporter->ring, room, batch_size, otel_frame_most(main))) {
+        !span_ring_open(&exporter->ring, capacity, batch_size, otel_frame_most(main))) {
         free(exporter);
         return false;
     }

@@ -72,7 +72,7 @@ void otel_put_long_length(struct buf *out, size_t at)
 
 static void put_resource_text(struct buf *out, struct str key, struct str value)
 {
-    char *at = buf_reserve(out, key.len + TARGET_MOST + ATTRIBUTE_ROOM);
+    char *at = buf_reserve(out, key.len + TARGET_MOST + ATTRIBUTE_SIZE);
 
     out->len = (size_t) (put_text(at, RESOURCE_ATTRIBUTES, key, value, TARGET_MOST) - out->data);
 }
@@ -135,14 +135,14 @@ size_t otel_frame_most(const struct otel_main *main)
     return size;
 }
 
-struct str otel_put_frame(struct str room, const struct otel_main *main, size_t frame_most)
+struct str otel_put_frame(struct str buffer, const struct otel_main *main, size_t frame_most)
 {
     struct buf frame = {0};
 
-    put_frame(&frame, main, room.len - frame_most);
-    char *at = (char *) room.data + frame_most - frame.len;
+    put_frame(&frame, main, buffer.len - frame_most);
+    char *at = (char *) buffer.data + frame_most - frame.len;
     memcpy(at, frame.data, frame.len);
-    struct str message = str_skip(room, frame_most - frame.len);
+    struct str message = str_skip(buffer, frame_most - frame.len);
     buf_free(&frame);
     return message;
 }

@@ -57,7 +57,7 @@ static uint64_t wall_ms(void)
 
 static void put_trace(struct buf *out, const struct otel_context *context)
 {
-    char *at = buf_reserve(out, TRACE_ID_SIZE + SPAN_ID_SIZE + ATTRIBUTE_ROOM);
+    char *at = buf_reserve(out, TRACE_ID_SIZE + SPAN_ID_SIZE + ATTRIBUTE_SIZE);
     uint32_t flags = htole32(context->own.flags & TRACE_FLAG_SAMPLED);
 
     at = put_id(at, RECORD_TRACE_ID, context->own.trace_id, TRACE_ID_SIZE);
@@ -77,7 +77,7 @@ void otel_log_request(struct request *request, struct str text)
         return;
     }
     size_t start = out->len;
-    char *at = put_head(buf_reserve(out, SPAN_ROOM), wall_ms() * 1000000, LOG_INFO);
+    char *at = put_head(buf_reserve(out, SPAN_SIZE), wall_ms() * 1000000, LOG_INFO);
     at = otel_put_attributes(at, RECORD_ATTRIBUTES, request);
     out->len = (size_t) (at - out->data);
     put_body(out, text);
@@ -92,7 +92,7 @@ void otel_log_request(struct request *request, struct str text)
 /* ---- the error log ---- */
 
 /* Memory for lines until they become records. Its pages are not used if little is logged. */
-enum { LINES_ROOM = 256 * 1024 };
+enum { LINES_SIZE = 256 * 1024 };
 
 /* Header of a stored line. */
 struct kept_line {
@@ -112,7 +112,7 @@ static struct {
     enum log_level level; /* the least important level that is stored */
     size_t used;          /* used bytes */
     unsigned dropped;     /* lines without space */
-    char *room;
+    char *buffer;
 } lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* This thread holds the lock, or logs a message about the collector: lines of a signal handler in
@@ -140,11 +140,11 @@ static void take_line(struct log_tap *tap, enum log_level level, struct str line
     }
     is_paused = true;
     pthread_mutex_lock(&lines.lock);
-    if (sizeof(kept) + line.len > LINES_ROOM - lines.used) {
+    if (sizeof(kept) + line.len > LINES_SIZE - lines.used) {
         lines.dropped++;
     } else {
-        memcpy(lines.room + lines.used, &kept, sizeof(kept));
-        memcpy(lines.room + lines.used + sizeof(kept), line.data, line.len);
+        memcpy(lines.buffer + lines.used, &kept, sizeof(kept));
+        memcpy(lines.buffer + lines.used + sizeof(kept), line.data, line.len);
         lines.used += sizeof(kept) + line.len;
     }
     pthread_mutex_unlock(&lines.lock);
@@ -160,7 +160,7 @@ static void put_line(struct buf *out, const struct kept_line *kept, struct str l
     struct str ids = end == NULL ? STR_NONE : str_skip(line, (size_t) (end + 2 - line.data));
     const char *body = str_find(ids, STR(": "));
     uint64_t pid, tid;
-    char *at = put_head(buf_reserve(out, SPAN_ROOM), kept->time_ns, (enum log_level) kept->level);
+    char *at = put_head(buf_reserve(out, SPAN_SIZE), kept->time_ns, (enum log_level) kept->level);
 
     if (body != NULL) {
         struct str numbers = str_from(ids.data, body);
@@ -183,7 +183,7 @@ static size_t take_lines(struct buf *out, unsigned *dropped)
 {
     is_paused = true;
     pthread_mutex_lock(&lines.lock);
-    buf_append(out, (struct str){lines.room, lines.used});
+    buf_append(out, (struct str){lines.buffer, lines.used});
     *dropped = lines.dropped;
     lines.dropped = 0;
     lines.used = 0;
@@ -226,7 +226,7 @@ static void drain_is_due(struct timer *timer)
 bool otel_error_log_start(struct generation *generation, const struct otel_main *main)
 {
     if (lines.generation == NULL) {
-        if (lines.room == NULL && (lines.room = malloc(LINES_ROOM)) == NULL) {
+        if (lines.buffer == NULL && (lines.buffer = malloc(LINES_SIZE)) == NULL) {
             return false;
         }
         lines.tap.take = take_line;
@@ -257,7 +257,7 @@ void otel_error_log_end(struct generation *generation)
     for (size_t at = 0; at != lines.used; dropped++) {
         struct kept_line kept;
 
-        memcpy(&kept, lines.room + at, sizeof(kept));
+        memcpy(&kept, lines.buffer + at, sizeof(kept));
         at += sizeof(kept) + kept.len;
     }
     lines.used = lines.dropped = 0;

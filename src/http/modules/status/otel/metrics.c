@@ -95,7 +95,7 @@ static void put_labels(struct buf *out, unsigned field, const struct label *labe
 {
     for (; labels != NULL && labels->name != NULL; labels++) {
         struct str name = str_of(labels->name);
-        char *at = buf_reserve(out, name.len + TARGET_MOST + ATTRIBUTE_ROOM);
+        char *at = buf_reserve(out, name.len + TARGET_MOST + ATTRIBUTE_SIZE);
 
         out->len = (size_t) (put_text(at, field, name, labels->value, TARGET_MOST) - out->data);
     }

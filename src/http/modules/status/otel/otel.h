@@ -145,7 +145,7 @@ void otel_put_attempt(struct buf *out, const struct otel_context *context,
 /* The same for a part. */
 void otel_put_part(struct buf *out, const struct request *request,
                    const struct otel_context *context, const struct otel_part *part);
-/* Writes the attributes of a request, the same as in its span; at most SPAN_ROOM / 2 bytes. */
+/* Writes the attributes of a request, the same as in its span; at most SPAN_SIZE / 2 bytes. */
 char *otel_put_attributes(char *at, unsigned field, struct request *request);
 
 /* ---- block.c: the block otel_exporter ---- */
@@ -158,9 +158,9 @@ bool otel_exporter_enter(struct conf_scope *scope, const struct directive *row,
 
 /* The maximum size of what precedes the spans, log records or metrics of a message. */
 size_t otel_frame_most(const struct otel_main *main);
-/* Writes what precedes the items, which begin after frame_most bytes of `room`. Returns the
- * message, which ends at the end of `room`. */
-struct str otel_put_frame(struct str room, const struct otel_main *main, size_t frame_most);
+/* Writes what precedes the items, which begin after frame_most bytes of `buffer`. Returns the
+ * message, which ends at the end of `buffer`. */
+struct str otel_put_frame(struct str buffer, const struct otel_main *main, size_t frame_most);
 /* Parses a response of the collector: the number of rejected items, and the reason. False: none
  * were rejected. */
 bool otel_read_refusal(struct str answer, uint64_t *refused, struct str *reason);

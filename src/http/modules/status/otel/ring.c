@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
-bool span_ring_open(struct span_ring *ring, unsigned room, unsigned batch_size, size_t frame)
+bool span_ring_open(struct span_ring *ring, unsigned capacity, unsigned batch_size, size_t frame)
 {
-    *ring = (struct span_ring){.frame = frame, .room = room, .batch_size = batch_size};
-    ring->batches = calloc(room, sizeof(*ring->batches));
+    *ring = (struct span_ring){.frame = frame, .capacity = capacity, .batch_size = batch_size};
+    ring->batches = calloc(capacity, sizeof(*ring->batches));
     return ring->batches != NULL;
 }
 
 void span_ring_close(struct span_ring *ring)
 {
-    for (unsigned i = 0; ring->batches != NULL && i < ring->room; i++) {
+    for (unsigned i = 0; ring->batches != NULL && i < ring->capacity; i++) {
         buf_free(&ring->batches[i].spans);
     }
     free(ring->batches);
@@ -21,7 +21,7 @@ void span_ring_close(struct span_ring *ring)
 
 static struct span_batch *batch_at(const struct span_ring *ring, unsigned number)
 {
-    return &ring->batches[(ring->first + number) % ring->room];
+    return &ring->batches[(ring->first + number) % ring->capacity];
 }
 
 static bool is_full(const struct span_ring *ring, const struct span_batch *batch)
@@ -31,7 +31,7 @@ static bool is_full(const struct span_ring *ring, const struct span_batch *batch
 
 struct span_batch *span_ring_open_batch(struct span_ring *ring)
 {
-    if (ring->used == ring->room) {
+    if (ring->used == ring->capacity) {
         ring->dropped++;
         return NULL;
     }
@@ -65,7 +65,7 @@ void span_ring_sent(struct span_ring *ring, bool is_kept)
         ring->expected = batch->spans.len + batch->spans.len / 4;
         buf_free(&batch->spans);
         *batch = (struct span_batch){.count = 0};
-        ring->first = (ring->first + 1) % ring->room;
+        ring->first = (ring->first + 1) % ring->capacity;
         ring->used--;
     }
 }

@@ -23,7 +23,7 @@ struct span_ring {
     size_t frame;        /* bytes before the first span */
     size_t expected;     /* bytes to reserve for a batch, based on the last one, so that it grows
                             without copying */
-    unsigned room;       /* maximum number of batches; batch_count */
+    unsigned capacity;   /* maximum number of batches; batch_count */
     unsigned batch_size; /* maximum number of spans in a batch */
     unsigned first;      /* index of the oldest batch */
     unsigned used;       /* number of batches with spans */
@@ -33,7 +33,7 @@ struct span_ring {
 };
 
 /* False: out of memory. */
-bool span_ring_open(struct span_ring *ring, unsigned room, unsigned batch_size, size_t frame);
+bool span_ring_open(struct span_ring *ring, unsigned capacity, unsigned batch_size, size_t frame);
 void span_ring_close(struct span_ring *ring);
 
 /* Opens another batch. NULL: all are full, and a span is counted as dropped. */

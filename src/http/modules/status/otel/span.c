@@ -130,7 +130,7 @@ static char *put_configured(struct buf *out, char *at, struct request *request,
         struct str value = template_text(attribute->text, &request->env);
 
         out->len = (size_t) (at - out->data);
-        at = buf_reserve(out, attribute->key.len + TARGET_MOST + ATTRIBUTE_ROOM + SPAN_ROOM / 2);
+        at = buf_reserve(out, attribute->key.len + TARGET_MOST + ATTRIBUTE_SIZE + SPAN_SIZE / 2);
         at = put_text(at, SPAN_ATTRIBUTES, attribute->key, value, TARGET_MOST);
     }
     return at;
@@ -171,7 +171,7 @@ void otel_lay_out_span(struct otel_settings *settings, struct arena *arena, stru
     }
     protobuf_put_unsigned(&out, SPAN_KIND, KIND_SERVER);
     /* A byte that is not UTF-8 becomes U+FFFD, three bytes. */
-    char *at = buf_reserve(&out, ROUTE.len + 3 * TEXT_MOST + ATTRIBUTE_ROOM);
+    char *at = buf_reserve(&out, ROUTE.len + 3 * TEXT_MOST + ATTRIBUTE_SIZE);
     out.len = (size_t) (put_own_text(at, SPAN_ATTRIBUTES, ROUTE, name) - out.data);
     settings->laid_out = arena_dup(arena, buf_str(&out));
     buf_free(&out);
@@ -208,7 +208,7 @@ void otel_put_span(struct buf *out, struct request *request, const struct otel_c
 {
     const struct otel_settings *settings = otel_settings_at(request->location);
     size_t start = out->len;
-    char *at = span_room(out);
+    char *at = span_reserve(out);
 
     at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* most lengths take two bytes */
     at = put_identity(at, context);
@@ -260,7 +260,7 @@ void otel_put_attempt(struct buf *out, const struct otel_context *context,
     uint64_t end_ms = attempt->response_ms == UINT64_MAX ? clock_now.now_ms
                                                          : attempt->began_ms + attempt->response_ms;
     size_t start = out->len;
-    char *at = span_room(out);
+    char *at = span_reserve(out);
 
     at = put_child(at, context, attempt->group.len != 0 ? attempt->group : attempt->peer,
                    KIND_CLIENT);
@@ -298,7 +298,7 @@ void otel_put_part(struct buf *out, const struct request *request,
                    const struct otel_context *context, const struct otel_part *part)
 {
     size_t start = out->len;
-    char *at = span_room(out);
+    char *at = span_reserve(out);
 
     at = put_child(at, context, part->name, KIND_INTERNAL);
     at = put_time(at, SPAN_START, wall_ns(request, part->began_ns));

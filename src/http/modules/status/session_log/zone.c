@@ -8,7 +8,7 @@
 #include "server/generation.h"
 
 #define RECORD_SIZE 512
-#define NUMBER_ROOM 20   /* digits of a uint64_t */
+#define NUMBER_SIZE 20   /* digits of a uint64_t */
 #define LINES_AT_ONCE 64 /* sessions that are ended while the lock is held */
 
 /* The first record of a session has its id as key. Its line continues in records without a key:
@@ -21,8 +21,8 @@ struct session_record {
     uint32_t pad;
 };
 
-#define FIRST_ROOM (RECORD_SIZE - sizeof(struct session_record))
-#define NEXT_ROOM (RECORD_SIZE - sizeof(struct shm_record))
+#define FIRST_SIZE (RECORD_SIZE - sizeof(struct session_record))
+#define NEXT_SIZE (RECORD_SIZE - sizeof(struct shm_record))
 
 static const char zone_user; /* its address identifies the owner of the zone */
 
@@ -102,7 +102,7 @@ static void zone_lock(struct session_zone *zone)
 
 static void put_bytes(struct buf *out, struct str part, uint64_t bytes)
 {
-    char number[NUMBER_ROOM];
+    char number[NUMBER_SIZE];
     struct str digits = {number, (size_t) (format_uint(number, bytes) - number)};
 
     while (part.len != 0) {
@@ -124,15 +124,15 @@ static void end_session(struct session_zone *zone, struct session_record *sessio
     struct buf *out = &zone->lines->pending;
     size_t start = out->len;
     size_t left = session->length;
-    size_t room = left < FIRST_ROOM ? left : FIRST_ROOM;
+    size_t part = left < FIRST_SIZE ? left : FIRST_SIZE;
 
-    put_bytes(out, (struct str){(const char *) (session + 1), room}, session->bytes);
-    left -= room;
+    put_bytes(out, (struct str){(const char *) (session + 1), part}, session->bytes);
+    left -= part;
     for (const struct shm_record *record = next_of(zone, &session->record);
          record != NULL && left != 0; record = next_of(zone, record)) {
-        room = left < NEXT_ROOM ? left : NEXT_ROOM;
-        put_bytes(out, (struct str){(const char *) (record + 1), room}, session->bytes);
-        left -= room;
+        part = left < NEXT_SIZE ? left : NEXT_SIZE;
+        put_bytes(out, (struct str){(const char *) (record + 1), part}, session->bytes);
+        left -= part;
     }
     drop_session(zone, session);
     if (out->len != start && out->data[out->len - 1] != '\n') {
@@ -231,11 +231,11 @@ static bool keep_rest(struct session_zone *zone, struct str rest, uint32_t *firs
             drop_rest(zone, *first);
             return false;
         }
-        str_put((char *) (record + 1), str_head(rest, NEXT_ROOM));
+        str_put((char *) (record + 1), str_head(rest, NEXT_SIZE));
         record->spare = SHM_NO_RECORD;
         *(last == NULL ? first : &last->spare) = record->number;
         last = record;
-        rest = str_skip(rest, rest.len < NEXT_ROOM ? rest.len : NEXT_ROOM);
+        rest = str_skip(rest, rest.len < NEXT_SIZE ? rest.len : NEXT_SIZE);
     }
     return true;
 }
@@ -243,7 +243,7 @@ static bool keep_rest(struct session_zone *zone, struct str rest, uint32_t *firs
 static struct session_record *open_session(struct session_zone *zone, const struct shm_key *key,
                                            struct str line)
 {
-    struct str head = str_head(line, FIRST_ROOM);
+    struct str head = str_head(line, FIRST_SIZE);
     struct session_record *session;
     uint32_t rest;
 

@@ -25,9 +25,9 @@ static bool set_misc_functions_give(struct str *value, struct str text)
 static bool give_hex(struct request *request, const unsigned char *bytes, size_t size,
                      struct str *value)
 {
-    char *room = arena_text(&request->arena, 2 * size);
+    char *buffer = arena_text(&request->arena, 2 * size);
 
-    return set_misc_functions_give(value, str_from(room, hex_encode(room, bytes, size)));
+    return set_misc_functions_give(value, str_from(buffer, hex_encode(buffer, bytes, size)));
 }
 
 /* A value that cannot be decoded becomes empty; for set_decode_hex that is a failure. */
@@ -73,13 +73,13 @@ COMPUTE(escape_uri)
 
 COMPUTE(unescape_uri)
 {
-    char *room = arena_text(&request->arena, args[0].len);
+    char *buffer = arena_text(&request->arena, args[0].len);
 
     for (size_t i = 0; i < args[0].len; i++) {
-        room[i] = args[0].data[i] == '+' ? ' ' : args[0].data[i];
+        buffer[i] = args[0].data[i] == '+' ? ' ' : args[0].data[i];
     }
     return set_misc_functions_give(value, percent_decode(&request->arena,
-                                                         (struct str){room, args[0].len}));
+                                                         (struct str){buffer, args[0].len}));
 }
 
 COMPUTE(encode_base64)
@@ -215,15 +215,15 @@ static bool random_text(struct request *request, struct str length_text, struct 
                   STR_ARG(length_text));
         return false;
     }
-    char *room = arena_text(&request->arena, (size_t) length);
+    char *buffer = arena_text(&request->arena, (size_t) length);
     for (uint64_t i = 0; i < length;) {
         unsigned char byte;
         random_bytes(&byte, 1);
         if (byte < limit) {
-            room[i++] = alphabet.data[byte % alphabet.len];
+            buffer[i++] = alphabet.data[byte % alphabet.len];
         }
     }
-    return set_misc_functions_give(value, (struct str){room, (size_t) length});
+    return set_misc_functions_give(value, (struct str){buffer, (size_t) length});
 }
 
 COMPUTE(random_alphanum)

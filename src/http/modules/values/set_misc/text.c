@@ -11,9 +11,9 @@ struct str quote_sql(struct arena *arena, struct str text, struct str prefix)
     if (text.len == 0) {
         return STR("''");
     }
-    char *room = arena_text(arena, prefix.len + 2 * text.len + 2);
+    char *buffer = arena_text(arena, prefix.len + 2 * text.len + 2);
 
-    return str_from(room, sql_quote(str_put(room, prefix), text));
+    return str_from(buffer, sql_quote(str_put(buffer, prefix), text));
 }
 
 struct str quote_json(struct arena *arena, struct str text)
@@ -21,20 +21,20 @@ struct str quote_json(struct arena *arena, struct str text)
     if (text.len == 0) {
         return STR("null");
     }
-    char *room = arena_text(arena, escape_length(text, ESCAPE_JSON) + 2);
-    char *at = room;
+    char *buffer = arena_text(arena, escape_length(text, ESCAPE_JSON) + 2);
+    char *at = buffer;
     *at++ = '"';
     at = escape_write(at, text, ESCAPE_JSON);
     *at++ = '"';
-    return str_from(room, at);
+    return str_from(buffer, at);
 }
 
 /* ---- base32 ---- */
 
 struct str base32_encode(struct arena *arena, struct str bytes, struct str alphabet, bool is_padded)
 {
-    char *room = arena_text(arena, (bytes.len + 4) / 5 * 8);
-    char *at = room;
+    char *buffer = arena_text(arena, (bytes.len + 4) / 5 * 8);
+    char *at = buffer;
     uint64_t bits = 0;
     unsigned count = 0; /* number of pending bits */
 
@@ -47,10 +47,10 @@ struct str base32_encode(struct arena *arena, struct str bytes, struct str alpha
     if (count != 0) {
         *at++ = alphabet.data[bits << (5 - count) & 31];
     }
-    while (is_padded && (at - room) % 8 != 0) {
+    while (is_padded && (at - buffer) % 8 != 0) {
         *at++ = '=';
     }
-    return str_from(room, at);
+    return str_from(buffer, at);
 }
 
 /* The value of each character: 0 to 31, or -1 if it is not in the alphabet. */
@@ -82,8 +82,8 @@ bool base32_decode(struct arena *arena, struct str text, struct str alphabet, st
     for (unsigned i = 0; i < 6 && text.len != 0 && text.data[text.len - 1] == '='; i++) {
         text.len--;
     }
-    char *room = arena_text(arena, text.len / 8 * 5 + 5);
-    char *at = room;
+    char *buffer = arena_text(arena, text.len / 8 * 5 + 5);
+    char *at = buffer;
     for (size_t i = 0; i < text.len; i++) {
         int8_t value = values[(unsigned char) text.data[i]];
         if (value == -1) {
@@ -96,7 +96,7 @@ bool base32_decode(struct arena *arena, struct str text, struct str alphabet, st
             *at++ = (char) (bits >> count);
         }
     }
-    *out = str_from(room, at);
+    *out = str_from(buffer, at);
     return count < 5;
 }
 
@@ -116,8 +116,8 @@ bool base32_is_alphabet(struct str alphabet)
 
 bool set_misc_hex_decode(struct arena *arena, struct str text, struct str *out)
 {
-    char *room = arena_text(arena, text.len / 2);
+    char *buffer = arena_text(arena, text.len / 2);
 
-    *out = (struct str){room, text.len / 2};
-    return hex_decode(text, room);
+    *out = (struct str){buffer, text.len / 2};
+    return hex_decode(text, buffer);
 }

@@ -1,6 +1,6 @@
 /* When connections or descriptors run out: closes idle connections, pauses accepting, or refuses
  * clients. */
-#include "net/shards/room.h"
+#include "net/shards/capacity.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -75,7 +75,7 @@ bool (*acceptors_make_room)(void) = longest_idle_gives_way;
 
 /* ---- pauses ---- */
 
-bool room_is_paused(void)
+bool capacity_is_paused(void)
 {
     return is_paused;
 }
@@ -133,7 +133,7 @@ static void pause_accepting(void)
     timer_set(&pause_timer, clock_now.now_ms + PAUSE_MS);
 }
 
-void room_begin(unsigned slot, unsigned count)
+void capacity_begin(unsigned slot, unsigned count)
 {
     own_slot = slot;
     slots = count;
@@ -142,7 +142,7 @@ void room_begin(unsigned slot, unsigned count)
     }
 }
 
-void room_end(void)
+void capacity_end(void)
 {
     if (is_paused) {
         set_paused(false);
@@ -166,7 +166,7 @@ static bool may_log(uint64_t *logged_ms)
     return true;
 }
 
-void room_taken(void)
+void capacity_taken(void)
 {
     if (conn_pool.used >= conn_pool.limit && sibling_has_room()) {
         pause_accepting();
@@ -179,7 +179,7 @@ void room_taken(void)
  * not accepted (a backend that is this server), or never end. After that new clients are refused,
  * as nginx does, unless a sibling has free connections, to which the master points out the socket.
  */
-bool room_make(const struct listener *listener, bool *has_room)
+bool capacity_make(const struct listener *listener, bool *has_room)
 {
     *has_room = acceptors_make_room() && conn_pool.used < conn_pool.limit;
     if (may_log(&logged_connections_ms)) {
@@ -198,7 +198,7 @@ bool room_make(const struct listener *listener, bool *has_room)
     return false;
 }
 
-bool room_made_for_descriptor(const struct listener *listener, int error)
+bool capacity_made_for_descriptor(const struct listener *listener, int error)
 {
     bool is_short = error == EMFILE || error == ENFILE;
 
