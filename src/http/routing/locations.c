@@ -17,19 +17,29 @@ struct prefix_entry {
     int shorter; /* index of the longest other entry that is a prefix of this one, or -1 */
 };
 
+struct uri_entry {
+    struct str uri;
+    struct http_location *location;
+};
+
+/* Locations found by a whole URI: a few are compared one by one, many are found by the map. */
+struct uri_table {
+    struct uri_entry *entries;
+    unsigned count;
+    struct map map;
+};
+
 /* Search structures for the nested locations of a location. */
 struct location_index {
     struct prefix_entry *prefixes; /* sorted */
     unsigned prefix_count;
-    struct http_location **exact; /* a few are compared one by one, many are in the map */
-    unsigned exact_count;
-    struct map exact_map;
+    struct uri_table exact;
+    struct uri_table unslashed; /* locations that redirect to their name "/a/", by "/a" */
     struct http_location **regex_locations; /* in the order of the file */
-    bool has_redirecting; /* some location redirects to its name with a trailing slash */
     struct regex_set *regexes;
 };
 
-#define EXACT_IN_TURN 4
+#define ENTRIES_IN_TURN 4
 
 /* ---- blocks ---- */
 
@@ -198,6 +208,29 @@ static bool say_duplicate(struct conf *conf, const struct http_location *a,
     return false;
 }
 
+/* The first location of a URI is used. Gives that one if it is another, else NULL. */
+static struct http_location *table_add(struct conf *conf, struct uri_table *table, struct str uri,
+                                       struct http_location *location)
+{
+    struct http_location *former = map_get(&table->map, uri);
+
+    if (former == NULL) {
+        map_put(&table->map, conf->arena, uri, location);
+        table->entries[table->count++] = (struct uri_entry){uri, location};
+    }
+    return former;
+}
+
+static void add_unslashed(struct conf *conf, struct location_index *index,
+                          struct http_location *location)
+{
+    struct str name = location->name;
+
+    if (location->content.redirects_slash && name.len != 0 && name.data[name.len - 1] == '/') {
+        table_add(conf, &index->unslashed, str_head(name, name.len - 1), location);
+    }
+}
+
 static bool link_prefixes(struct conf *conf, struct location_index *index)
 {
     qsort(index->prefixes, index->prefix_count, sizeof(*index->prefixes), by_name);
@@ -213,7 +246,7 @@ static bool link_prefixes(struct conf *conf, struct location_index *index)
             shorter = index->prefixes[shorter].shorter;
         }
         entry->shorter = shorter;
-        index->has_redirecting |= entry->location->content.redirects_slash;
+        add_unslashed(conf, index, entry->location);
     }
     return true;
 }
@@ -221,11 +254,9 @@ static bool link_prefixes(struct conf *conf, struct location_index *index)
 static bool add_exact(struct conf *conf, struct location_index *index,
                       struct http_location *location)
 {
-    struct http_location *former =
-        map_put(&index->exact_map, conf->arena, location->name, location);
+    struct http_location *former = table_add(conf, &index->exact, location->name, location);
 
-    index->exact[index->exact_count++] = location;
-    index->has_redirecting |= location->content.redirects_slash;
+    add_unslashed(conf, index, location);
     return former == NULL || say_duplicate(conf, former, location);
 }
 
@@ -265,7 +296,8 @@ bool locations_finish(struct conf *conf, struct http_location *root)
     struct location_index *index = arena_new(conf->arena, struct location_index);
     unsigned regexes = 0;
     index->prefixes = arena_array(conf->arena, count, sizeof(*index->prefixes));
-    index->exact = arena_array(conf->arena, count, sizeof(void *));
+    index->exact.entries = arena_array(conf->arena, count, sizeof(struct uri_entry));
+    index->unslashed.entries = arena_array(conf->arena, count, sizeof(struct uri_entry));
     index->regex_locations = arena_array(conf->arena, count, sizeof(void *));
     vec_each(struct http_location *, item, &root->nested) {
         struct http_location *location = *item;
@@ -296,14 +328,14 @@ bool locations_finish(struct conf *conf, struct http_location *root)
 
 /* ---- the search ---- */
 
-static struct http_location *find_exact(const struct location_index *index, struct str uri)
+static struct http_location *table_find(const struct uri_table *table, struct str uri)
 {
-    if (index->exact_count > EXACT_IN_TURN) {
-        return map_get(&index->exact_map, uri);
+    if (table->count > ENTRIES_IN_TURN) {
+        return map_get(&table->map, uri);
     }
-    for (unsigned i = 0; i < index->exact_count; i++) {
-        if (str_equal(index->exact[i]->name, uri)) {
-            return index->exact[i];
+    for (unsigned i = 0; i < table->count; i++) {
+        if (str_equal(table->entries[i].uri, uri)) {
+            return table->entries[i].location;
         }
     }
     return NULL;
@@ -331,30 +363,6 @@ static struct http_location *find_prefix(const struct location_index *index, str
     return at < 0 ? NULL : index->prefixes[at].location;
 }
 
-/* Is it a location "/a/" that redirects, and the URI is "/a"? */
-static bool is_without_slash(const struct http_location *location, struct str uri)
-{
-    return location->content.redirects_slash && location->name.len == uri.len + 1 &&
-           location->name.data[uri.len] == '/' && str_starts(location->name, uri);
-}
-
-/* The location, exact or prefix, for which the URI lacks a trailing slash: 301 to its name. Or
- * NULL. */
-static const struct http_location *find_slashed(const struct location_index *index, struct str uri)
-{
-    for (unsigned i = 0; i < index->exact_count; i++) {
-        if (is_without_slash(index->exact[i], uri)) {
-            return index->exact[i];
-        }
-    }
-    for (unsigned i = 0; i < index->prefix_count; i++) {
-        if (is_without_slash(index->prefixes[i].location, uri)) {
-            return index->prefixes[i].location;
-        }
-    }
-    return NULL;
-}
-
 /* The state of a search. */
 struct location_search {
     struct str uri;
@@ -376,14 +384,14 @@ static enum found find_in(struct location_search *search, const struct http_loca
     if (index == NULL) {
         return FOUND_NOTHING;
     }
-    const struct http_location *exact = index->exact_count == 0 ? NULL : find_exact(index, uri);
+    const struct http_location *exact = table_find(&index->exact, uri);
     if (exact != NULL) {
         search->found = exact;
         return FOUND_LAST;
     }
     const struct http_location *prefix = find_prefix(index, uri);
-    if (index->has_redirecting && (prefix == NULL || prefix->name.len != uri.len)) {
-        const struct http_location *slashed = find_slashed(index, uri);
+    if (prefix == NULL || prefix->name.len != uri.len) {
+        const struct http_location *slashed = table_find(&index->unslashed, uri);
         if (slashed != NULL) {
             search->found = slashed;
             search->lacks_slash = true;
