@@ -8,7 +8,7 @@ static bool whole_connection_fill(struct exchange *x)
 {
     struct conn *conn = x->connection->conn;
     size_t first = x->settings->buffer_size;
-    uint32_t before = conn->in_end - conn->in_start;
+    uint32_t before = conn_input_len(conn);
 
     if (x->response.status >= 200 && x->response.content_length != 0 && before == 0 &&
         x->relay.limit_rate == 0) {
@@ -20,7 +20,7 @@ static bool whole_connection_fill(struct exchange *x)
     if (!conn_fill(conn, first, first)) {
         return false;
     }
-    x->attempt->bytes_received += conn->in_end - conn->in_start - before;
+    x->attempt->bytes_received += conn_input_len(conn) - before;
     return true;
 }
 
