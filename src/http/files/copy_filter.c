@@ -28,9 +28,8 @@ struct copy_settings {
 #define S struct copy_settings
 static const struct directive rows[] = {
     {"output_buffers", IN_HTTP_ALL, BUFFERS(S, output_buffers), .initial = "2 32k",
-     .doc =
-         "Size of the reads of a file that is not sent by sendfile(). The number is ignored: how "
-         "much is read ahead is limited for each connection."},
+     .doc = "Size of the buffer for files that are not sent with sendfile(). The number is "
+            "ignored: the amount that is read in advance is limited for each connection."},
     {0},
 };
 #undef S

@@ -39,43 +39,53 @@ static const struct directive_word alt_svc_words[] = {
 #define V struct v3_settings
 static const struct directive server_rows[] = {
     {"http3", IN_HTTP | IN_SERVER, FLAG(V, http3), .initial = "on",
-     .doc =
-         "Speaks HTTP/3 on addresses with `listen ... quic`. A request to a server with `off` on a connection that another server of the address made gets 421."},
+     .doc = "Enables HTTP/3 on addresses with `listen ... quic`. A request to a server "
+            "with `off` gets 421 if it arrives on an HTTP/3 connection of another server "
+            "at the same address."},
     {"http3_hq", IN_HTTP | IN_SERVER, FLAG(V, http3_hq), .initial = "off",
-     .doc =
-         "Speaks HTTP/0.9 over QUIC (ALPN hq-interop), which interoperability tests of QUIC use."},
+     .doc = "Enables HTTP/0.9 over QUIC (ALPN hq-interop), which QUIC interoperability "
+            "tests use."},
     {"http3_max_concurrent_streams", IN_HTTP | IN_SERVER, NUMBER(V, http3_max_concurrent_streams),
      .initial = "128", .min = 1, .max = 1 << 20,
-     .doc = "Most requests of one connection at one time."},
+     .doc = "Maximum number of concurrent requests in a connection."},
     {"http3_stream_buffer_size", IN_HTTP | IN_SERVER, SIZE(V, http3_stream_buffer_size),
      .initial = "64k", .min = 1024, .max = INT32_MAX,
-     .doc =
-         "Bytes of a request body that a client may send before something reads it: the first window of a stream."},
+     .doc = "Number of bytes of a request body that a client may send before the body is "
+            "read: the initial flow control limit of a stream."},
     {"http3_alt_svc", IN_HTTP | IN_SERVER, ENUM(V, alt_svc, alt_svc_words), .initial = "off",
-     .doc =
-         "`auto`: responses over TLS that are not HTTP/3 get `Alt-Svc: h3=\":port\"; ma=86400` with the port of the server's first `listen ... quic`, so that browsers use HTTP/3 next time."},
+     .doc = "With `auto`, responses over TLS that are not HTTP/3 get `Alt-Svc: "
+            "h3=\":port\"; ma=86400` with the port of the server's first `listen ... "
+            "quic`, so that browsers use HTTP/3 for later requests."},
     {"quic_active_connection_id_limit", IN_HTTP | IN_SERVER,
      NUMBER(V, quic_active_connection_id_limit), .initial = "2", .min = 2, .max = 8,
-     .doc = "How many connection ids of a client are kept for each connection."},
+     .doc = "Number of connection IDs from the client that are stored for each connection."},
     {"quic_congestion_control", IN_HTTP | IN_SERVER, ENUM(V, congestion, congestion_words),
-     .initial = "cubic", .doc = "The congestion control of connections: CUBIC (RFC 9438) or BBR."},
+     .initial = "cubic", .doc = "Congestion control algorithm: CUBIC (RFC 9438) or BBR."},
     {"quic_gso", IN_HTTP | IN_SERVER, FLAG(V, quic_gso), .initial = "off",
-     .doc = "Sends several packets with one system call (UDP segmentation offload)."},
+     .doc = "Whether several packets are sent with one system call (UDP segmentation "
+            "offload)."},
     {"quic_host_key", IN_HTTP | IN_SERVER, CONF_PATH(V, quic_host_key), .syntax = "file",
      .apply = read_host_key,
-     .doc =
-         "File with 32 bytes or more, of which the keys of address validation tokens and stateless resets are made. Without it they are random at each start and reload."},
+     .doc = "File of at least 32 bytes from which the keys of address validation tokens "
+            "and stateless resets are derived. Without it, random keys are used after each "
+            "start and reload."},
     {"quic_preferred_address", IN_HTTP | IN_SERVER,
      CUSTOM_FIELD(V, quic_preferred_address, v3_preferred_address_apply), ARGS(1, 2),
      .initial = "off", .syntax = "off | address:port [address:port]",
-     .doc =
-         "Asks clients to continue at this address of the same server, which needs a `listen ... quic`, once the handshake is complete (RFC 9000, 9.6): one of IPv4, one of IPv6, or both. For a handshake at an anycast address that continues at an address of the machine."},
+     .doc = "Address to which clients are asked to migrate after the handshake (RFC 9000, "
+            "section 9.6): one IPv4 address, one IPv6 address, or both. The same server "
+            "needs a `listen ... quic` with this address. It is useful if handshakes use "
+            "an anycast address."},
     {"quic_server_id", IN_HTTP | IN_SERVER, CUSTOM_FIELD(V, quic_server_id, v3_server_id_apply),
      ARGS(1, 3), .initial = "off", .syntax = "off | id [config=number] [key=file]",
-     .doc =
-         "Connection ids begin with this id, up to 7 bytes in hexadecimal digits, as draft-ietf-quic-load-balancers has it, so that balancers in front of several servers send each packet to the server that has the connection. `config`: 0 to 6, which of the balancers' configurations it is; 0 by default. `key`: a file with 32 hexadecimal digits; the id is encrypted with it."},
+     .doc = "Encodes this server ID, up to 7 bytes in hexadecimal, in connection IDs as "
+            "specified in draft-ietf-quic-load-balancers, so that a load balancer sends "
+            "each packet to the server that has the connection. `config` is the "
+            "configuration ID, 0 to 6, and is 0 by default. `key` is a file with 32 "
+            "hexadecimal digits; the ID is encrypted with it."},
     {"quic_retry", IN_HTTP | IN_SERVER, FLAG(V, quic_retry), .initial = "off",
-     .doc = "Validates addresses of new clients with a Retry packet, which costs a round trip."},
+     .doc = "Whether the addresses of new clients are validated with a Retry packet, which "
+            "adds a round trip."},
     {0},
 };
 #undef V
@@ -91,8 +101,8 @@ struct quic_bpf_settings {
 };
 static const struct directive bpf_rows[] = {
     {"quic_bpf", IN_MAIN, FLAG(struct quic_bpf_settings, quic_bpf), .initial = "off",
-     .doc =
-         "Accepted and ignored: packets are steered to their workers by connection id without a privilege."},
+     .doc = "Accepted and ignored: packets are distributed to workers by connection ID "
+            "without additional privileges."},
     {0},
 };
 static const struct directive_table bpf_table = {.rows = bpf_rows,
@@ -240,9 +250,11 @@ static bool get_quic(struct variable_env *env, const struct variable *variable, 
 }
 
 static const struct variable v3_variables[] = {
-    {.name = STR_INIT("http3"), .doc = "h3 or hq, empty for other protocols.", .get = get_http3},
+    {.name = STR_INIT("http3"),
+     .doc = "`h3` or `hq`, empty for other protocols.",
+     .get = get_http3},
     {.name = STR_INIT("quic"),
-     .doc = "quic where QUIC carries the request, empty otherwise.",
+     .doc = "`quic` if the request was received over QUIC, otherwise empty.",
      .get = get_quic},
     {.name = {NULL, 0}},
 };

@@ -102,13 +102,14 @@ static bool realip_finish(struct conf_scope *scope, void *arg)
 static const struct directive realip_rows[] = {
     {"set_real_ip_from", IN_HTTP_ALL, CUSTOM_FIELD(S, forwarded.trusted, set_real_ip_from_apply),
      ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
-     .doc = "A trusted proxy, whose information about the client is used."},
+     .doc = "Trusted proxy, whose information about the client's address is used."},
     {"real_ip_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Real-IP",
      .syntax = "field | X-Real-IP | X-Forwarded-For | proxy_protocol",
-     .doc = "Where a trusted proxy sends the client's address: the last address in this header "
-            "field, or the PROXY header."},
+     .doc = "Source of the client's address in requests of trusted proxies: the last "
+            "address in this header field, or the PROXY protocol header."},
     {"real_ip_recursive", IN_HTTP_ALL, FLAG(S, forwarded.is_recursive), .initial = "off",
-     .doc = "Takes the last address that is not trusted itself, instead of the last one."},
+     .doc = "Whether the last address that is not trusted is used instead of the last "
+            "address."},
     {0},
 };
 #undef S

@@ -7,7 +7,7 @@
     {                                                                                              \
         directive, where, OBSOLETE, ARGS(1, 1),                                                    \
             .syntax = words, .replaced_by = instead,                                               \
-            .doc = "Of SPDY, in whose place HTTP/2 is spoken: " instead " holds."                  \
+            .doc = "Obsolete, because HTTP/2 replaced SPDY: " instead " is used."                  \
     }
 
 static const struct directive spdy_rows[] = {
@@ -37,10 +37,10 @@ static bool get_nothing(struct variable_env *env, const struct variable *variabl
 
 static const struct variable spdy_variables[] = {
     {.name = STR_INIT("spdy"),
-     .doc = "Always empty; SPDY is not supported any more.",
+     .doc = "Always empty: SPDY is no longer supported.",
      .get = get_nothing},
     {.name = STR_INIT("spdy_request_priority"),
-     .doc = "Always empty; SPDY is not supported any more.",
+     .doc = "Always empty: SPDY is no longer supported.",
      .get = get_nothing},
     {.name = {NULL, 0}},
 };

@@ -317,15 +317,16 @@ static bool get_reset(struct variable_env *env, const struct variable *variable,
 
 static const struct variable userid_variables[] = {
     {.name = STR_INIT("uid_got"),
-     .doc = "Name and id of the cookie that the client sent.",
+     .doc = "Name and ID of the cookie received from the client.",
      .get = get_got,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uid_set"),
-     .doc = "Name and id of the cookie that is set.",
+     .doc = "Name and ID of the cookie that is set.",
      .get = get_set,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uid_reset"),
-     .doc = "When not empty, a new id is sent; log also logs it; has to be set.",
+     .doc = "If set to a value that is neither empty nor \"0\", the client gets a new ID; "
+            "the value `log` also writes the reset to the error log.",
      .get = get_reset,
      .flags = VARIABLE_CHANGEABLE},
     {.name = {NULL, 0}},
@@ -433,30 +434,31 @@ static bool flags_apply(struct conf_scope *scope, const struct directive *row,
 #define S struct userid_settings
 static const struct directive userid_rows[] = {
     {"userid", IN_HTTP_ALL, ENUM(S, mode, mode_words), .apply = userid_apply, .initial = "off",
-     .doc = "Gives each client an id, in a cookie with the first response. `v1` makes cookies of "
-            "version 1; `log` sets none, and only logs those that clients send."},
+     .doc = "Assigns an ID to each client with a cookie in its first response. `v1` sets "
+            "cookies of version 1; `log` sets none and only logs those that clients send."},
     {"userid_service", IN_HTTP_ALL, NUMBER(S, service), .apply = service_apply, .syntax = "number",
-     .doc =
-         "The first word of an id, which says what server gave it; the default is the address that the client has "
-         "reached, and 0 with `userid v1`."},
-    {"userid_name", IN_HTTP_ALL, STRING(S, name), .initial = "uid", .doc = "The cookie's name."},
+     .doc = "Number at the beginning of each ID, which identifies the server that issued "
+            "it; by default, it is derived from the local address of the connection, and "
+            "it is 0 with `userid v1`."},
+    {"userid_name", IN_HTTP_ALL, STRING(S, name), .initial = "uid", .doc = "Name of the cookie."},
     {"userid_domain", IN_HTTP_ALL, STRING(S, domain), .initial = "none", .syntax = "name | none",
-     .doc = "The cookie's domain."},
-    {"userid_path", IN_HTTP_ALL, STRING(S, path), .initial = "/", .doc = "The cookie's path."},
+     .doc = "Attribute Domain of the cookie."},
+    {"userid_path", IN_HTTP_ALL, STRING(S, path), .initial = "/",
+     .doc = "Attribute Path of the cookie."},
     {"userid_expires", IN_HTTP_ALL, CUSTOM_FIELD(S, expires_s, expires_apply), ARGS(1, 1),
      .initial = "off", .syntax = "time | max | off",
-     .doc =
-         "How long a browser keeps the cookie; `max` is to the end of 2037, `off` to the end of its session."},
+     .doc = "Time for which browsers keep the cookie: `max` is until the end of 2037, "
+            "`off` until the end of the session."},
     {"userid_flags", IN_HTTP_ALL, BITS(S, flags, flag_words), ARGS(1, 3), .repeat = REPEAT_APPEND,
      .apply = flags_apply, .initial = "off", .syntax = "off | flag ...",
-     .doc =
-         "Attributes of the cookie: secure, httponly, and one of samesite=strict, samesite=lax and samesite=none."},
+     .doc = "Attributes of the cookie: secure, httponly, and one of samesite=strict, "
+            "samesite=lax and samesite=none."},
     {"userid_p3p", IN_HTTP_ALL, STRING(S, p3p), .initial = "none", .syntax = "string | none",
-     .doc = "The value of the field P3P that goes with the cookie."},
+     .doc = "Value of the field P3P that is sent with the cookie."},
     {"userid_mark", IN_HTTP_ALL, CUSTOM_FIELD(S, mark, mark_apply), ARGS(1, 1), .initial = "off",
      .syntax = "letter | digit | = | off",
-     .doc = "A character after the id. Cookies with another one are set again with the same id, so "
-            "that their other attributes change."},
+     .doc = "Character appended to the ID. A cookie with another character is set again "
+            "with the same ID, so that changed attributes take effect."},
     {0},
 };
 #undef S

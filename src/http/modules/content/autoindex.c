@@ -32,13 +32,14 @@ struct autoindex_settings {
 #define S struct autoindex_settings
 static const struct directive rows[] = {
     {"autoindex", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
-     .doc = "Lists directories that have no index file."},
+     .doc = "Enables listings of directories that have no index file."},
     {"autoindex_format", IN_HTTP_ALL, ENUM(S, format, format_words), .initial = "html",
-     .doc = "Form of the listing."},
+     .doc = "Format of the listing."},
     {"autoindex_localtime", IN_HTTP_ALL, FLAG(S, local_time), .initial = "off",
-     .doc = "Shows times of the HTML listing in the local time zone, and not in UTC."},
+     .doc = "Whether the HTML listing shows times in the local time zone instead of UTC."},
     {"autoindex_exact_size", IN_HTTP_ALL, FLAG(S, exact_size), .initial = "on",
-     .doc = "Shows bytes in the HTML listing, and not rounded kilobytes, megabytes and gigabytes."},
+     .doc = "Whether the HTML listing shows exact sizes in bytes instead of rounded "
+            "kilobytes, megabytes and gigabytes."},
     {0},
 };
 #undef S

@@ -41,14 +41,14 @@
         .hooks = &NAME##_hooks,                                                                    \
     }
 
-CODED_FILES_MODULE(
-    gzip_static, coding_gzip,
-    "Sends FILE.gz in place of FILE to clients that take gzip; with always, to all.");
+CODED_FILES_MODULE(gzip_static, coding_gzip,
+                   "Whether FILE.gz is sent instead of FILE to clients that accept gzip; with "
+                   "`always`, to all clients.");
 
-CODED_FILES_MODULE(
-    brotli_static, coding_brotli,
-    "Sends FILE.br in place of FILE to clients that take brotli; with always, to all.");
+CODED_FILES_MODULE(brotli_static, coding_brotli,
+                   "Whether FILE.br is sent instead of FILE to clients that accept brotli; with "
+                   "`always`, to all clients.");
 
-CODED_FILES_MODULE(
-    zstd_static, coding_zstd,
-    "Sends FILE.zst in place of FILE to clients that take zstd; with always, to all.");
+CODED_FILES_MODULE(zstd_static, coding_zstd,
+                   "Whether FILE.zst is sent instead of FILE to clients that accept zstd; with "
+                   "`always`, to all clients.");

@@ -199,24 +199,24 @@ static enum handler_result concat_files(struct request *request)
 #define S struct concat_settings
 static const struct directive concat_rows[] = {
     {"concat", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
-     .doc =
-         "Answers /dir/??a.css,b.css with these files of the directory, one after the other. What follows another ? in a "
-         "name, up to the comma, is passed over: /dir/??a.css?v=1,b.css?v=3."},
+     .doc = "Whether a request for /dir/??a.css,b.css is answered with the concatenation "
+            "of these files of the directory. In a file name, everything from another ? to "
+            "the next comma is ignored: /dir/??a.css?v=1,b.css?v=3."},
     {"concat_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "application/javascript text/css",
      .syntax = "mime-type ...",
-     .doc = "Media types of files that are served so, in addition to application/javascript; * is "
-            "any. Others get 400."},
+     .doc = "Media types of files that may be concatenated, in addition to "
+            "application/javascript; * matches any type. Others are refused with 400."},
     {"concat_unique", IN_HTTP_ALL, FLAG(S, is_unique), .initial = "on",
-     .doc = "Files of different types in one answer are refused, with 400."},
+     .doc = "Whether files of different types in one request are refused with 400."},
     {"concat_max_files", IN_HTTP_ALL, NUMBER(S, max_files), .initial = "10",
-     .doc = "Files of one answer. More are refused, with 400."},
+     .doc = "Maximum number of files in a request. Requests for more are refused with 400."},
     {"concat_delimiter", IN_HTTP_ALL, STRING(S, delimiter), .syntax = "string",
-     .doc =
-         "Stands between two files: \"\\n\" keeps a last line without its end from the first of the next file."},
+     .doc = "String inserted between two files. For example, \"\\n\" separates a last line "
+            "without a line feed from the first line of the next file."},
     {"concat_ignore_file_error", IN_HTTP_ALL, FLAG(S, ignores_errors), .initial = "off",
-     .doc =
-         "Leaves out files that are not there, or may not be read, in place of an answer 404 or 403."},
+     .doc = "Whether files that do not exist or may not be read are skipped. Otherwise the "
+            "response is 404 or 403."},
     {0},
 };
 #undef S

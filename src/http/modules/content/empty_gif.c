@@ -41,7 +41,7 @@ static bool empty_gif_apply(struct conf_scope *scope, const struct directive *ro
 
 static const struct directive empty_gif_rows[] = {
     {"empty_gif", IN_LOCATION, CUSTOM(empty_gif_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc = "Answers with a transparent image of one pixel."},
+     .doc = "Responds with a transparent GIF image of one pixel."},
     {0},
 };
 

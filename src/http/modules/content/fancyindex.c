@@ -417,42 +417,48 @@ static const struct directive_word sort_words[] = {
 #define S struct fancy_settings
 static const struct directive fancy_rows[] = {
     {"fancyindex", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
-     .doc = "Lists directories that have no index file, as a table that clients can have sorted."},
+     .doc = "Enables listings of directories that have no index file, as a table that "
+            "clients can sort."},
     {"fancyindex_default_sort", IN_HTTP_ALL, ENUM(S, default_sort, sort_words), .initial = "name",
-     .doc = "Order of a listing where the client asks for none."},
+     .doc = "Default order of a listing."},
     {"fancyindex_directories_first", IN_HTTP_ALL, FLAG(S, directories_first), .initial = "on",
-     .doc = "Directories come first, whatever the order is."},
+     .doc = "Whether directories are listed before files in any order."},
     {"fancyindex_localtime", IN_HTTP_ALL, FLAG(S, local_time), .initial = "off",
-     .doc = "Shows times in the local time zone, and not in UTC."},
+     .doc = "Whether times are shown in the local time zone instead of UTC."},
     {"fancyindex_time_format", IN_HTTP_ALL, STRING(S, time_format), .apply = time_apply,
      .initial = "\"%Y-%b-%d %H:%M\"", .syntax = "string",
-     .doc = "Form of the times, as strftime() takes it."},
+     .doc = "Format of times, as for strftime()."},
     {"fancyindex_exact_size", IN_HTTP_ALL, FLAG(S, exact_size), .initial = "on",
-     .doc = "Shows bytes, and not rounded KiB, MiB and so on."},
+     .doc = "Whether exact sizes in bytes are shown instead of rounded KiB, MiB and larger "
+            "units."},
     {"fancyindex_name_length", IN_HTTP_ALL, NUMBER(S, name_length), .initial = "50",
-     .doc = "Characters of a name that are shown; of longer names the first ones. 0 is all."},
+     .doc = "Maximum number of characters that are shown of a name; longer names are "
+            "truncated. 0 disables the limit."},
     {"fancyindex_header", IN_HTTP_ALL, CUSTOM_FIELD(S, header, part_apply), ARGS(1, 2),
      .syntax = "path [subrequest | local]",
-     .doc =
-         "Stands in front of the table in place of the page's head: what this URI of the server gives, relative to the directory without a `/` in front, or, with `local`, "
-         "what is in this file when the configuration is read."},
+     .doc = "Replaces the beginning of the page, before the table: with the response to a "
+            "subrequest for this URI, which is relative to the directory unless it begins "
+            "with `/`, or, with `local`, with the contents of this file, which is read "
+            "with the configuration."},
     {"fancyindex_footer", IN_HTTP_ALL, CUSTOM_FIELD(S, footer, part_apply), ARGS(1, 2),
      .syntax = "path [subrequest | local]",
-     .doc = "Comes after the table instead of the end of the page."},
+     .doc = "Replaces the end of the page, after the table, in the same way as "
+            "fancyindex_header."},
     {"fancyindex_css_href", IN_HTTP_ALL, STRING(S, css_href), .syntax = "uri",
-     .doc = "A style sheet that the page's head names."},
+     .doc = "URL of a style sheet for the listing."},
     {"fancyindex_ignore", IN_HTTP_ALL, CUSTOM_FIELD(S, ignored, ignore_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "regex ...",
-     .doc = "Names that one of these expressions matches, in letters of any case, are not shown."},
+     .doc = "Names that match one of these regular expressions, which ignore case, are not "
+            "listed."},
     {"fancyindex_hide_symlinks", IN_HTTP_ALL, FLAG(S, hides_symlinks), .initial = "off",
-     .doc = "Symbolic links are not shown."},
+     .doc = "Whether symbolic links are left out of the listing."},
     {"fancyindex_show_path", IN_HTTP_ALL, FLAG(S, shows_path), .initial = "on",
-     .doc = "Shows the path, and the end of the heading, after the header. `off` needs a header of "
-            "its own."},
+     .doc = "Whether the path and the end of the heading are shown after the header. `off` "
+            "requires fancyindex_header."},
     {"fancyindex_show_dotfiles", IN_HTTP_ALL, FLAG(S, shows_dotfiles), .initial = "off",
-     .doc = "Names that begin with a dot are shown, too."},
+     .doc = "Whether names that begin with a dot are listed."},
     {"fancyindex_hide_parent_dir", IN_HTTP_ALL, FLAG(S, hides_parent), .initial = "off",
-     .doc = "The directory above is not shown."},
+     .doc = "Whether the link to the parent directory is left out of the listing."},
     {0},
 };
 #undef S

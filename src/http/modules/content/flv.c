@@ -60,9 +60,8 @@ static bool flv_apply(struct conf_scope *scope, const struct directive *row, str
 
 static const struct directive flv_rows[] = {
     {"flv", IN_LOCATION, CUSTOM(flv_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Serves Flash video, with the argument start=N from that byte on, after a header of its "
-         "own."},
+     .doc = "Serves Flash video files. With the argument start=N, the response is a header "
+            "followed by the file from byte N."},
     {0},
 };
 

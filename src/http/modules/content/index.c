@@ -45,8 +45,8 @@ static bool index_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive rows[] = {
     {"index", IN_HTTP_ALL, CUSTOM_FIELD(struct index_settings, names, index_apply),
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .initial = "index.html", .syntax = "file ...",
-     .doc =
-         "Files that answer for a directory: the first that exists. The last may be a URI that begins with a slash."},
+     .doc = "Files that are served for a directory: the first that exists is used. The "
+            "last parameter may be a URI that begins with a slash."},
     {0},
 };
 

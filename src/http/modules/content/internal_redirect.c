@@ -36,9 +36,9 @@ static enum handler_result internal_redirect(struct request *request)
 static const struct directive internal_redirect_rows[] = {
     {"internal_redirect", IN_SERVER | IN_LOCATION, TEMPLATE(struct internal_redirect_settings, uri),
      .inherit = INHERIT_NEVER,
-     .doc =
-         "Goes to another URI of the server, or to a named location, after limits and access have been checked, unless the value is "
-         "empty. The URI may have arguments; without any the request's own stay."},
+     .doc = "Redirects internally to another URI or to a named location after limits and "
+            "access have been checked. An empty value disables it. The arguments of the "
+            "request are kept if the URI has none."},
     {0},
 };
 

@@ -50,9 +50,9 @@ static enum handler_result answer_by_any(struct request *request)
 
 static const struct directive random_index_rows[] = {
     {"random_index", IN_LOCATION, FLAG(struct random_index_settings, is_on), .initial = "off",
-     .doc =
-         "Sends a random file of a directory: regular files and targets of symbolic links, "
-         "except names that begin with a dot. If there is none, `index` and `autoindex` are used."},
+     .doc = "Whether a random file is served for a directory: regular files and targets of "
+            "symbolic links are considered, except names that begin with a dot. If there "
+            "is none, `index` and `autoindex` are used."},
     {0},
 };
 

@@ -108,19 +108,21 @@ static bool slice_apply(struct conf_scope *scope, const struct directive *row,
 #define S struct slice_settings
 static const struct directive slice_rows[] = {
     {"slice", IN_LOCATION, CUSTOM(slice_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Without a size, Tengine's: serves the part of a file from the argument begin= to before end=. With one it is "
-         "another directive, see there."},
+     .doc = "Without a size, the directive of Tengine: serves the part of a file from the "
+            "argument `begin` (inclusive) to the argument `end` (exclusive). With a size, "
+            "it is the directive of ngx_http_slice_filter_module."},
     {"slice_arg_begin", IN_HTTP_ALL, STRING(S, begin), .initial = "begin",
-     .doc = "The name of the argument that says where a part begins."},
+     .doc = "Name of the argument with the first byte of the part."},
     {"slice_arg_end", IN_HTTP_ALL, STRING(S, end), .initial = "end",
-     .doc = "The name of the argument that says where a part ends: before this byte."},
-    {"slice_header", IN_HTTP_ALL, STRING(S, header), .doc = "Goes before each part."},
+     .doc = "Name of the argument with the end of the part; the byte at this offset is not "
+            "included."},
+    {"slice_header", IN_HTTP_ALL, STRING(S, header), .doc = "Text that is sent before each part."},
     {"slice_header_first", IN_HTTP_ALL, FLAG(S, header_first), .initial = "on",
-     .doc = "Whether slice_header goes before the part with the first byte, too."},
-    {"slice_footer", IN_HTTP_ALL, STRING(S, footer), .doc = "Is added after each part."},
+     .doc = "Whether slice_header is also sent before the part that contains the first "
+            "byte."},
+    {"slice_footer", IN_HTTP_ALL, STRING(S, footer), .doc = "Text that is sent after each part."},
     {"slice_footer_last", IN_HTTP_ALL, FLAG(S, footer_last), .initial = "on",
-     .doc = "Whether slice_footer also comes after the part with the last byte."},
+     .doc = "Whether slice_footer is also sent after the part that contains the last byte."},
     {0},
 };
 #undef S

@@ -75,8 +75,8 @@ static bool try_files_apply(struct conf_scope *scope, const struct directive *ro
 static const struct directive rows[] = {
     {"try_files", IN_SERVER | IN_LOCATION, CUSTOM_FIELD(struct try_settings, list, try_files_apply),
      ARGS(2, ARGS_ANY), .inherit = INHERIT_NEVER, .syntax = "file ... uri | file ... =code",
-     .doc =
-         "Serves the first of the files that exists, else goes to the last URI or answers with the code."},
+     .doc = "Serves the first of the files that exists. If there is none, redirects "
+            "internally to the last parameter, a URI, or responds with the status code."},
     {0},
 };
 

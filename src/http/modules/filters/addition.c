@@ -88,16 +88,15 @@ static bool addition_is_active(const struct http_location *location)
 #define S struct addition_settings
 static const struct directive addition_rows[] = {
     {"add_before_body", IN_HTTP_ALL, STRING(S, before), .syntax = "uri",
-     .doc =
-         "Puts what this URI of the server gives before the bodies of responses of status 200. An empty "
-         "one puts nothing."},
+     .doc = "Adds the response to a subrequest for this URI before the body of responses "
+            "with status 200. An empty value disables it."},
     {"add_after_body", IN_HTTP_ALL, STRING(S, after), .syntax = "uri",
-     .doc = "Adds the response of this URI after the bodies of responses with status 200. An empty "
-            "value adds nothing."},
+     .doc = "Adds the response to a subrequest for this URI after the body of responses "
+            "with status 200. An empty value disables it."},
     {"addition_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc = "Media types of the responses that something is added to, in addition to text/html; * "
-            "is any."},
+     .doc = "Media types of responses that are changed, in addition to text/html; * "
+            "matches any type."},
     {0},
 };
 #undef S

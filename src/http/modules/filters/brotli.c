@@ -36,19 +36,22 @@ static struct settings_key key;
 #define S struct encoder_settings
 static const struct directive rows[] = {
     {"brotli", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, is_on), .initial = "off",
-     .doc = "Compresses responses for clients that take brotli."},
+     .doc = "Enables compression of responses for clients that accept brotli."},
     {"brotli_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .initial = "text/html", .repeat = REPEAT_APPEND, .syntax = "type ... | *",
-     .doc = "Media types that are compressed besides text/html."},
+     .doc = "Media types of responses that are compressed, in addition to text/html; * "
+            "matches any type."},
     {"brotli_comp_level", IN_HTTP_ALL, NUMBER(S, level), .initial = "6", .apply = check_level,
-     .doc = "From 0, the fastest, to 11, the smallest."},
+     .doc = "Compression level, from 0 (fastest) to 11 (smallest output)."},
     {"brotli_min_length", IN_HTTP_ALL, SIZE(S, min_length), .initial = "20",
-     .doc = "Bodies that are known to be shorter are not compressed."},
+     .doc = "Minimum size of a body that is compressed. Bodies of unknown size are always "
+            "compressed."},
     {"brotli_buffers", IN_HTTP_ALL, BUFFERS(S, buffers), .initial = "32 4k",
-     .doc = "Number and size of output buffers; together, up to 32k, they make the pieces that are "
-            "passed on."},
+     .doc = "Number and size of output buffers. Their total, up to 32k, is the size of the "
+            "pieces that are passed on."},
     {"brotli_window", IN_HTTP_ALL, SIZE(S, window), .initial = "512k", .apply = check_window,
-     .doc = "How far back repetitions are looked for; less for bodies that are known to be small."},
+     .doc = "Size of the compression window. A smaller one is used for bodies that are "
+            "known to be small."},
     {0},
 };
 #undef S

@@ -71,12 +71,13 @@ static void footer_header(struct request *request)
 #define S struct footer_settings
 static const struct directive footer_rows[] = {
     {"footer", IN_HTTP_ALL, TEMPLATE(S, text), .syntax = "string",
-     .doc =
-         "Adds this text after the bodies of responses that are neither encoded nor partial. Its "
-         "variables are evaluated when the header is sent. An empty value adds nothing."},
+     .doc = "Adds this text after the body of responses that are neither encoded nor "
+            "partial. Its variables are evaluated when the header is sent. An empty value "
+            "disables it."},
     {"footer_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc = "Media types of the responses that get a footer, in addition to text/html; * is any."},
+     .doc = "Media types of responses to which the footer is added, in addition to "
+            "text/html; * matches any type."},
     {0},
 };
 #undef S

@@ -406,25 +406,27 @@ static const struct directive headers_more_rows[] = {
     {"more_set_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "[-t \"type ...\"] [-s \"status ...\"] [-a] \"name[: value]\" ...",
-     .doc =
-         "Sets fields of responses of any status, or of these alone, and of any media type, or "
-         "of these alone: what is there is replaced, and without a value removed. `-a` adds to "
-         "those that are there. A name that ends with `*` means the fields that begin with it: the first "
-         "one gets the value, the others are removed. Directives of outer blocks also apply, and "
-         "come first."},
+     .doc = "Sets fields of responses, which replaces existing ones; without a value, the "
+            "fields are removed. `-s` and `-t` limit it to responses with these status "
+            "codes and media types, `-a` adds fields to existing ones. A name that ends "
+            "with `*` matches all fields with this prefix: the first one gets the value, "
+            "the others are removed. Directives of outer blocks also apply, before those "
+            "of inner ones."},
     {"more_clear_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] [-s \"status ...\"] name ...",
-     .doc = "Removes fields of responses. A name that ends with `*` means all that begin with it, "
-            "except those that the server generates, such as Server and Date."},
+     .doc = "Removes fields of responses. A name that ends with `*` matches all fields "
+            "with this prefix, except those that the server generates, such as Server and "
+            "Date."},
     {"more_set_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-r] [-t \"type ...\"] \"name[: value]\" ...",
-     .doc =
-         "Sets fields of requests, at the end of the rewrite phase: what the client sent is replaced, and without a value "
-         "removed. `-r` replaces only, and adds none; `-t` names values of Content-Type that the line is for."},
+     .doc = "Sets fields of requests at the end of the rewrite phase, which replaces "
+            "existing ones; without a value, the fields are removed. `-r` replaces "
+            "existing fields only, `-t` limits it to requests with these values of "
+            "Content-Type."},
     {"more_clear_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] name ...",
-     .doc = "Removes fields of requests, at the end of the rewrite phase; `name*` means all that "
-            "begin with it."},
+     .doc = "Removes fields of requests at the end of the rewrite phase. A name that ends "
+            "with `*` matches all fields with this prefix."},
     {0},
 };
 

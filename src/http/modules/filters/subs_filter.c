@@ -380,22 +380,22 @@ static bool line_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive subs_rows[] = {
     {"subs_filter", IN_HTTP_ALL, CUSTOM_FIELD(S, rules, subs_filter_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "text replacement [flags]",
-     .doc = "Replaces a text in the lines of response bodies. Flags: `i` any case, `o` only once, "
-            "`r` it is a regular expression, whose groups are $1 to $9 in the replacement. Several "
-            "directives are applied one after the other."},
+     .doc = "Replaces a text in each line of response bodies. Flags: `i` ignores case, `o` "
+            "replaces only the first occurrence, `r` makes the text a regular expression, "
+            "whose captures are $1 to $9 in the replacement. Several directives are "
+            "applied in order."},
     {"subs_filter_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc =
-         "Media types of the responses that subs_filter looks at, in addition to text/html; * is "
-         "any."},
+     .doc = "Media types of responses that subs_filter changes, in addition to text/html; "
+            "* matches any type."},
     {"subs_filter_bypass", IN_HTTP_ALL, TEMPLATES(S, bypass), .syntax = "string ...",
-     .doc = "Nothing is replaced where one of these values is neither empty nor \"0\"."},
+     .doc = "Disables replacement if at least one value is neither empty nor \"0\"."},
     {"subs_line_buffer_size", IN_HTTP_ALL, CUSTOM_FIELD(S, line_max, line_apply), ARGS(1, 2),
      .syntax = "[number] size",
-     .doc = "The longest line, 1m by default: longer ones are cut, and what crosses the cut is not "
-            "found."},
+     .doc = "Maximum length of a line, 1m by default. Longer lines are split, and a text "
+            "that crosses the split is not found."},
     {"subs_buffers", IN_HTTP_ALL, OBSOLETE, ARGS(2, 2), .syntax = "number size",
-     .doc = "Ignored: output is gathered in pieces of 16k."},
+     .doc = "Accepted and ignored: output is buffered in pieces of 16k."},
     {0},
 };
 #undef S

@@ -106,26 +106,28 @@ static bool zstd_finish(struct conf_scope *scope, void *arg)
 static const struct directive main_rows[] = {
     {"zstd_dict_file", IN_HTTP, CONF_PATH(struct zstd_main, dictionary_path),
      .apply = dictionary_apply,
-     .doc = "A dictionary that all responses are compressed with; clients have to have it, too."},
+     .doc = "Dictionary with which all responses are compressed; clients must have it, too."},
     {0},
 };
 
 #define S struct encoder_settings
 static const struct directive rows[] = {
     {"zstd", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, is_on), .initial = "off",
-     .doc = "Compresses responses for clients that take zstd."},
+     .doc = "Enables compression of responses for clients that accept zstd."},
     {"zstd_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .initial = "text/html", .repeat = REPEAT_APPEND, .syntax = "type ... | *",
-     .doc = "Media types that are compressed besides text/html."},
+     .doc = "Media types of responses that are compressed, in addition to text/html; * "
+            "matches any type."},
     {"zstd_comp_level", IN_HTTP_ALL, NUMBER(S, level), .initial = "1", .min = -131072,
      .max = LEVEL_MAX, .apply = check_level,
-     .doc =
-         "From 1, the fastest of the usual ones, to 22, the smallest; negative levels are faster still."},
+     .doc = "Compression level, from 1 (fastest of the standard levels) to 22 (smallest "
+            "output). Negative levels are faster than 1."},
     {"zstd_min_length", IN_HTTP_ALL, SIZE(S, min_length), .initial = "20",
-     .doc = "Bodies that are known to be shorter are not compressed."},
+     .doc = "Minimum size of a body that is compressed. Bodies of unknown size are always "
+            "compressed."},
     {"zstd_buffers", IN_HTTP_ALL, BUFFERS(S, buffers), .initial = "32 4k",
-     .doc = "Number and size of output buffers; together, up to 32k, they make the pieces that are "
-            "passed on."},
+     .doc = "Number and size of output buffers. Their total, up to 32k, is the size of the "
+            "pieces that are passed on."},
     {0},
 };
 #undef S

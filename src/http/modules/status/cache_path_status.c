@@ -43,9 +43,9 @@ static bool status_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive status_rows[] = {
     {"cache_path_status", IN_LOCATION, CUSTOM(status_apply), ARGS(0, 0),
-     .doc =
-         "Answers with what each *_cache_path holds: its zone and directory, bytes on disk and the most that are allowed, "
-         "entries, and whether the directory was read to its end since the start (warm) or not yet (cold)."},
+     .doc = "Responds with the state of each *_cache_path: its zone and directory, bytes "
+            "on disk, the size limit, the number of entries, and whether the directory has "
+            "been read completely since the start (warm) or not yet (cold)."},
     {0},
 };
 static const struct http_module status_hooks = {.variables = NULL};

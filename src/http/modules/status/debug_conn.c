@@ -123,9 +123,10 @@ static bool debug_conn_apply(struct conf_scope *scope, const struct directive *r
 
 static const struct directive debug_conn_rows[] = {
     {"debug_conn", IN_SERVER | IN_LOCATION, CUSTOM(debug_conn_apply), ARGS(0, 0),
-     .doc =
-         "Answers with the number of connections of the worker that answers, listening ones among them, and a block for each, up to 1000: its "
-         "descriptor, its address, bytes sent, what it is doing, its requests, and the request that is worked on."},
+     .doc = "Responds with the number of connections of the worker that handles the "
+            "request, including listening sockets, and a block for each of up to 1000: its "
+            "descriptor, address, bytes sent, state, number of requests, and the current "
+            "request."},
     {0},
 };
 static const struct http_module debug_conn_hooks = {.variables = NULL};

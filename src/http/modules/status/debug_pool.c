@@ -64,10 +64,10 @@ static bool debug_pool_apply(struct conf_scope *scope, const struct directive *r
 
 static const struct directive debug_pool_rows[] = {
     {"debug_pool", IN_SERVER | IN_LOCATION, CUSTOM(debug_pool_apply), ARGS(0, 0),
-     .doc =
-         "Answers with the memory of arenas in the worker that answers, its configuration's too: "
-         "bytes, how many were taken so far, how many are in use now, and how many of them are "
-         "large. Memory outside of arenas is not shown."},
+     .doc = "Responds with the arena memory of the worker that handles the request, "
+            "including its configuration: bytes, the number of allocations so far, the "
+            "number in use, and the number of large ones. Memory outside of arenas is not "
+            "included."},
     {0},
 };
 static const struct http_module debug_pool_hooks = {.variables = NULL};

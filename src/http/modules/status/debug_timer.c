@@ -58,8 +58,8 @@ static bool debug_timer_apply(struct conf_scope *scope, const struct directive *
 
 static const struct directive debug_timer_rows[] = {
     {"debug_timer", IN_SERVER | IN_LOCATION, CUSTOM(debug_timer_apply), ARGS(0, 0),
-     .doc =
-         "Answers with the number of timers in the worker that answers, and when each of them, up to 1000, fires."},
+     .doc = "Responds with the number of timers in the worker that handles the request, "
+            "and the expiry of each of up to 1000."},
     {0},
 };
 static const struct http_module debug_timer_hooks = {.variables = NULL};

@@ -263,30 +263,31 @@ static const struct directive_word escape_words[] = {
 static const struct directive log_rows[] = {
     {"log_format", IN_HTTP | IN_SERVER | IN_LOCATION, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "name [escape=default | json | none] string ...",
-     .doc = "Names a format for the access_log lines that follow; names are unique in http. "
-            "\"combined\" is predefined."},
+     .doc = "Defines a log format for access_log directives that follow it; its name must "
+            "be unique in http. The format \"combined\" is predefined."},
     {"access_log", IN_HTTP_ALL | IN_LOCATION_IF | IN_LIMIT_EXCEPT,
      CUSTOM_FIELD(L, log.logs, access_log_apply), ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "path [format [buffer=size] [gzip[=level]] [flush=time] [if=condition] "
                "[ratio=number]] | syslog:parameters [format [if=condition] [ratio=number]] | "
                "pipe:command [format [if=condition] [ratio=number]] | off",
-     .doc =
-         "Writes a line for each request. There may be several at one level; a block with its "
-         "own inherits none. Without any, logs/access.log has the format combined. syslog: takes "
-         "server=address,facility=name,severity=level,tag=word,nohostname or Tengine's "
-         "facility:level:target:port:ident, the target a host or a path, without one /dev/log. "
-         "pipe: starts the command with the master's rights and writes lines to its standard "
-         "input, cut at 4096 bytes; those it does not take in time are lost and counted."},
+     .doc = "Writes a line for each request. Several logs may be given at one level; a "
+            "block with its own access_log inherits none. The default is logs/access.log "
+            "in the format combined. syslog: takes "
+            "server=address,facility=name,severity=level,tag=word,nohostname, or "
+            "facility:level:target:port:ident as in Tengine, whose target is a host or a "
+            "path and by default /dev/log. pipe: starts the command with the privileges of "
+            "the master process and writes lines to its standard input, truncated to 4096 "
+            "bytes; lines that it does not read in time are dropped and counted."},
     {"open_log_file_cache", IN_HTTP_ALL, CUSTOM_FIELD(L, log.paths, open_log_file_cache_apply),
      ARGS(1, 4), .initial = "off",
      .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",
-     .doc = "Keeps logs open whose paths hold variables."},
+     .doc = "Keeps log files open whose paths contain variables."},
     {"log_escape", IN_HTTP_ALL, ENUM(L, log.escape, escape_words), .initial = "on",
-     .doc =
-         "Escapes values of formats that have no escape= of their own: on as escape=default, off "
-         "not at all; ascii leaves bytes above 127, unprintable leaves quotes and backslashes."},
+     .doc = "Escaping of values in formats without escape=: `on` is the same as "
+            "escape=default, `off` disables it, `ascii` does not escape bytes above 127, "
+            "`unprintable` does not escape quotes and backslashes."},
     {"log_empty_request", IN_HTTP_ALL, FLAG(L, log_empty_request), .initial = "on",
-     .doc = "off leaves out lines of clients that were answered 400 or 408 without a request."},
+     .doc = "Whether connections that ended with 400 or 408 without a request are logged."},
     {0},
 };
 #undef L

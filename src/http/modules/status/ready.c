@@ -23,9 +23,9 @@ static bool ready_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive ready_rows[] = {
     {"ready", IN_LOCATION, CUSTOM(ready_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Answers 200, and 503 from the moment that the service is to end: for the readiness probe of Kubernetes or a "
-         "balancer. With `shutdown_delay` they have time to notice."},
+     .doc = "Responds with 200, and with 503 when the server is about to shut down, for "
+            "the readiness probes of Kubernetes or a load balancer. `shutdown_delay` gives "
+            "them time to notice it."},
     {0},
 };
 

@@ -51,9 +51,8 @@ static bool slab_stat_apply(struct conf_scope *scope, const struct directive *ro
 
 static const struct directive slab_stat_rows[] = {
     {"slab_stat", IN_SERVER | IN_LOCATION, CUSTOM(slab_stat_apply), ARGS(0, 0),
-     .doc =
-         "Answers with the zones of shared memory: their size, what is free in pages, and how pieces of each "
-         "size fare."},
+     .doc = "Responds with statistics of shared memory zones: their size, free pages, and "
+            "the allocations of each size class."},
     {0},
 };
 static const struct http_module slab_stat_hooks = {.variables = NULL};

@@ -127,25 +127,24 @@ static bool get_counter(struct variable_env *env, const struct variable *variabl
 
 static const struct variable stub_status_variables[] = {
     COUNTER("connections_active", active, "Open connections of clients."),
-    COUNTER("connections_reading", reading,
-            "Connections on which the header of a request is read."),
+    COUNTER("connections_reading", reading, "Connections on which a request header is read."),
     COUNTER("connections_writing", writing,
-            "Connections on which a request is handled or a response is sent."),
+            "Connections on which a request is processed or a response is sent."),
     COUNTER("connections_waiting", waiting, "Idle connections of clients."),
     COUNTER("limits_reached", limited,
             /* Also counts what was dropped because of a limit, such as log lines. */
-            "How many requests and connections were refused because of a limit."),
+            "Number of requests and connections that were refused because of a limit."),
     {.name = {NULL, 0}},
 };
 
 static const struct directive stub_status_rows[] = {
     {"stub_status", IN_SERVER | IN_LOCATION, CUSTOM(stub_status_apply), ARGS(0, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "[on | off | request_time | shards]",
-     .doc =
-         "Answers with counters of the service. request_time adds Tengine's column: the sum of "
-         "all request times in milliseconds. shards adds how the slots of the listening sockets fare: "
-         "connections that their own workers accepted, that siblings took since those were busy, that "
-         "were adopted after the slot had retired; and how often a worker was woken in vain."},
+     .doc = "Responds with counters of the server. `request_time` adds the sum of all "
+            "request times in milliseconds, as in Tengine. `shards` adds statistics of the "
+            "listening sockets' shards: connections accepted by their own workers, by "
+            "other workers because those were busy, and after their slot had been retired; "
+            "and how often a worker was woken without a connection to accept."},
     {0},
 };
 

@@ -244,12 +244,14 @@ static bool array_apply(struct conf_scope *scope, const struct directive *row,
 #define IN_HTTP_LINES IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
 static const struct directive array_rows[] = {
     ROW("array_split", 4, "separator text [limit] to=$array",
-        "Makes a list of the parts of a text, of so many at most; without a separator, of its bytes."),
-    ROW("array_join", 3, "separator $array [to=$variable]", "Makes a text of a list."),
+        "Splits a text into a list, of at most `limit` items; an empty separator "
+        "splits it into bytes."),
+    ROW("array_join", 3, "separator $array [to=$variable]",
+        "Joins the items of a list into a text, with the separator between them."),
     ROW("array_map", 3, "text $array [to=$array]",
-        "Replaces each item by a text, in which $array_it is the item."),
+        "Replaces each item with a text, in which $array_it is the item."),
     ROW("array_map_op", 3, "directive $array [to=$array]",
-        "Replaces each item by what a directive such as set_md5 makes of it."),
+        "Replaces each item with the result of a directive such as set_md5."),
     {0},
 };
 

@@ -173,16 +173,16 @@ static bool get_msie(struct variable_env *env, const struct variable *variable, 
 
 static const struct variable browser_variables[] = {
     {.name = STR_INIT("msie"),
-     .doc = "1 for any Internet Explorer.",
+     .doc = "1 for all versions of Internet Explorer.",
      .get = get_msie,
      .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("modern_browser"),
-     .doc = "Value of `modern_browser_value` when the browser is a modern one.",
+     .doc = "Value of `modern_browser_value` if the browser is a modern one.",
      .get = get_browser,
      .data = 1,
      .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("ancient_browser"),
-     .doc = "Value of `ancient_browser_value` when the browser is an ancient one.",
+     .doc = "Value of `ancient_browser_value` if the browser is an ancient one.",
      .get = get_browser,
      .flags = VARIABLE_CHANGEABLE},
     {.name = {NULL, 0}},
@@ -271,19 +271,19 @@ static bool value_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive browser_rows[] = {
     {"modern_browser", IN_HTTP_ALL, CUSTOM_FIELD(S, modern, modern_apply), ARGS(1, 2),
      .repeat = REPEAT_APPEND, .syntax = "browser version | unlisted",
-     .doc = "From which version on a browser (msie, gecko, opera, safari, konqueror) is modern; "
-            "with `unlisted` also those that neither these lines nor `ancient_browser` list, and "
-            "clients without a User-Agent."},
+     .doc = "Version from which a browser (msie, gecko, opera, safari, konqueror) is "
+            "modern. With `unlisted`, browsers that neither these directives nor "
+            "`ancient_browser` list, and clients without User-Agent, are modern, too."},
     {"modern_browser_value", IN_HTTP_ALL, CUSTOM_FIELD(S, modern_value, value_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .initial = "1", .syntax = "string",
-     .doc = "The value of $modern_browser where the browser is modern. Without variables."},
+     .doc = "Value of $modern_browser for modern browsers. It cannot contain variables."},
     {"ancient_browser", IN_HTTP_ALL, CUSTOM_FIELD(S, ancient, ancient_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "string ...",
-     .doc = "A browser is ancient whose User-Agent has one of these words in it; `netscape4` means "
-            "Netscape up to its version 4."},
+     .doc = "Strings in User-Agent that identify an ancient browser; `netscape4` matches "
+            "Netscape up to version 4."},
     {"ancient_browser_value", IN_HTTP_ALL, CUSTOM_FIELD(S, ancient_value, value_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .initial = "1", .syntax = "string",
-     .doc = "The value of $ancient_browser where the browser is ancient. Without variables."},
+     .doc = "Value of $ancient_browser for ancient browsers. It cannot contain variables."},
     {0},
 };
 #undef S

@@ -16,9 +16,11 @@ static bool geo_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive geo_rows[] = {
     {"geo", IN_HTTP, FREE_FORM(geo_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "[$address] $variable",
-     .doc = "Defines a variable by the client's address, or by that in $address: the value of the "
-            "smallest network, or with `ranges` of the range, that has it. `default`, `delete`, "
-            "`proxy` and `proxy_recursive` (whose X-Forwarded-For is believed), `volatile`."},
+     .doc = "Defines a variable by the client's address or by the address in $address. Its "
+            "value is that of the smallest matching network or, with `ranges`, of the "
+            "matching range. Other parameters of the block: `default`, `delete`, `proxy` "
+            "and `proxy_recursive` (trusted proxies, whose X-Forwarded-For is used), "
+            "`volatile`."},
     {0},
 };
 
@@ -49,10 +51,10 @@ static const struct directive geoip2_rows[] = {
     GEOIP2_ROW(IN_HTTP, geoip2_apply),
     {"geoip2_proxy", IN_HTTP, CUSTOM_FIELD(S, forwarded.trusted, geoip2_proxy_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "address | CIDR",
-     .doc = "A trusted proxy, whose X-Forwarded-For is used for the client's address."},
+     .doc = "Trusted proxy, whose X-Forwarded-For is used for the client's address."},
     {"geoip2_proxy_recursive", IN_HTTP, FLAG(S, forwarded.is_recursive), .initial = "off",
-     .doc =
-         "Takes the last address that is not a trusted proxy's itself, instead of the last one."},
+     .doc = "Whether the last address that is not a trusted proxy is used instead of the "
+            "last address."},
     {0},
 };
 #undef S

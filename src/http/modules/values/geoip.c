@@ -48,10 +48,10 @@ static const struct directive geoip_rows[] = {
               "`$geoip_region_region`."),
     {"geoip_proxy", IN_HTTP, CUSTOM_FIELD(S, forwarded.trusted, proxy_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "address | CIDR",
-     .doc = "A trusted proxy, whose X-Forwarded-For is used for the client's address."},
+     .doc = "Trusted proxy, whose X-Forwarded-For is used for the client's address."},
     {"geoip_proxy_recursive", IN_HTTP, FLAG(S, forwarded.is_recursive), .initial = "off",
-     .doc =
-         "Takes the last address that is not a trusted proxy's itself, instead of the last one."},
+     .doc = "Whether the last address that is not a trusted proxy is used instead of the "
+            "last address."},
     {0},
 };
 #undef S

@@ -243,11 +243,12 @@ static bool user_agent_apply(struct conf_scope *scope, const struct directive *r
 static const struct directive user_agent_rows[] = {
     {"user_agent", IN_HTTP, FREE_FORM(user_agent_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "$variable",
-     .doc = "Defines a variable by words of the User-Agent field, each line `word [versions] "
-            "value`. Versions: `5.0` or `5.0=` this one, `5.0+` and above, `5.0-` and below, "
-            "`5.0~6.9` from and to; a word without a version has 0. The last word whose version "
-            "matches sets the value; a word in a line `greedy word` is used only when no other "
-            "matches. `default value` is required."},
+     .doc = "Defines a variable by strings in the field User-Agent, one per line: `string "
+            "[versions] value`. Versions: `5.0` or `5.0=` is exactly this version, `5.0+` "
+            "this and later ones, `5.0-` this and earlier ones, `5.0~6.9` a range; a "
+            "string without a version has version 0. The last match sets the value; a "
+            "string in a line `greedy string` is used only if no other matches. `default "
+            "value` is required."},
     {0},
 };
 

@@ -178,50 +178,55 @@ static bool dns_hook_apply(struct conf_scope *scope, const struct directive *row
 #define S struct acme_issuer
 static const struct directive issuer_rows[] = {
     {"uri", IN_ACME_ISSUER, STRING(S, uri), .apply = uri_apply, .syntax = "URL",
-     .doc = "The directory of the CA, with https."},
+     .doc = "URL of the CA's ACME directory, with https."},
     {"accept_terms_of_service", IN_ACME_ISSUER, CUSTOM(terms_apply), .syntax = " ",
-     .doc = "Agrees to the CA's terms of service, without which most give no account."},
+     .doc = "Accepts the terms of service of the CA; most CAs require it for an account."},
     {"account_key", IN_ACME_ISSUER, CUSTOM(account_key_apply), ARGS(1, 1),
      .syntax = "ecdsa[:size] | rsa[:size] | file",
-     .doc =
-         "The key of the account: one that is made (P-256 by default) and kept in state_path, or a PEM file."},
+     .doc = "Key of the account: generated (P-256 by default) and stored in state_path, or "
+            "read from a PEM file."},
     {"challenge", IN_ACME_ISSUER, CUSTOM(challenge_apply), ARGS(1, 1), .initial = "http-01",
      .syntax = "http-01 | tls-alpn-01 | dns-01 | dns-persist-01",
-     .doc =
-         "How the CA sees that a name is this server's: by a request to port 80, by a handshake on port 443, by a TXT record that dns_hook "
-         "adds, or by one that lasts. Wildcards need one of the last two."},
+     .doc = "Challenge with which the CA validates names: a request to port 80 (http-01), "
+            "a TLS handshake on port 443 (tls-alpn-01), a TXT record added by dns_hook "
+            "(dns-01), or a permanent TXT record (dns-persist-01). Wildcard names require "
+            "one of the last two."},
     {"common_name_in_csr", IN_ACME_ISSUER, FLAG(S, has_common_name), .initial = "off",
-     .doc = "Has the first name in the subject of the request, for CAs that want one."},
+     .doc = "Whether the certificate request contains the first name as its common name, "
+            "for CAs that require it."},
     {"contact", IN_ACME_ISSUER, CUSTOM(contact_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "URL",
-     .doc = "Where the CA reaches the account's owner: mailto:NAME@HOST, or that without mailto."},
+     .doc = "Contact of the account's owner: mailto:NAME@HOST, or the address without "
+            "mailto."},
     {"dns_hook", IN_ACME_ISSUER, STRING(S, dns_hook), .apply = dns_hook_apply,
      .syntax = "program | URL",
-     .doc =
-         "Adds and removes the TXT records of dns-01. A program is run as \"program add NAME VALUE\" and \"program remove NAME VALUE\" with the "
-         "master's rights; a URL gets them by POST as JSON. Of Portunus."},
+     .doc = "Adds and removes TXT records for dns-01. A program is run as \"program add "
+            "NAME VALUE\" and \"program remove NAME VALUE\" with the privileges of the "
+            "master process; a URL receives them as JSON in a POST request. nginx does not "
+            "have this directive."},
     {"dns_wait", IN_ACME_ISSUER, MSEC(S, dns_wait_ms), .initial = "10s",
-     .doc =
-         "The time between dns_hook and the question to the CA, until all name servers have the record. Of Portunus."},
+     .doc = "Time between the addition of the TXT record and the validation by the CA, in "
+            "which all name servers receive the record. nginx does not have this directive."},
     {"external_account_key", IN_ACME_ISSUER, CUSTOM(external_apply), ARGS(2, 2),
      .syntax = "kid file | kid data:key",
-     .doc =
-         "Binds the account to one that the CA has by other means (RFC 8555, 7.3.4): its identifier, and a file with its key as base64url."},
+     .doc = "Binds the account to an existing account at the CA (RFC 8555, section 7.3.4): "
+            "the key identifier, and a file with the key in base64url."},
     {"preferred_chain", IN_ACME_ISSUER, STRING(S, preferred_chain), .syntax = "name",
-     .doc =
-         "The common name of the authority at which the chain should end, where the CA offers several."},
+     .doc = "Common name of the authority at which the chain should end, if the CA offers "
+            "several chains."},
     {"profile", IN_ACME_ISSUER, CUSTOM(profile_apply), ARGS(1, 2), .syntax = "name [require]",
-     .doc =
-         "The profile of certificates, such as Let's Encrypt's \"shortlived\". A CA without it issues its usual ones, unless it is required."},
+     .doc = "Profile of certificates, such as \"shortlived\" of Let's Encrypt. If the CA "
+            "does not offer it, its default profile is used, unless `require` is given."},
     {"ssl_trusted_certificate", IN_ACME_ISSUER, CONF_PATH(S, trusted), .syntax = "file",
-     .doc =
-         "PEM file of the authorities that the CA's own certificate may come from; by default those of the system."},
+     .doc = "PEM file with the authorities that are trusted for the CA's server; by "
+            "default, those of the system."},
     {"ssl_verify", IN_ACME_ISSUER, FLAG(S, verifies), .initial = "on",
-     .doc = "Verifies the certificate of the CA's server. For tests only it may be off."},
+     .doc = "Whether the certificate of the CA's server is verified. Disable it for tests "
+            "only."},
     {"state_path", IN_ACME_ISSUER, CUSTOM(state_path_apply), ARGS(1, 1), .syntax = "path | off",
-     .doc =
-         "The folder of account and certificates, which only the master's user can read; by default acme_NAME below the prefix. Several nodes may "
-         "share it. Without one each start orders again."},
+     .doc = "Directory for the account and certificates, accessible only to the user of "
+            "the master process; by default acme_NAME below the prefix. Several nodes may "
+            "share it. With `off`, certificates are ordered again at each start."},
     {0},
 };
 #undef S

@@ -103,21 +103,21 @@ static bool http_finish(struct conf_scope *scope, void *settings)
 
 static const struct directive acme_rows[] = {
     {"acme_issuer", IN_HTTP, BLOCK(acme_issuer_enter), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
-     .syntax = "name", .doc = "A CA that speaks ACME, and this server's account there."},
+     .syntax = "name", .doc = "Defines a CA that supports ACME, and the account of this server."},
     {"acme_shared_zone", IN_HTTP, CUSTOM_FIELD(struct acme_http, zone_name, zone_apply), ARGS(1, 3),
      .initial = "zone=ngx_acme_shared:256k",
      .syntax = "zone=name:size [sync[=store]] [sync_interval=time]",
-     .doc =
-         "The zone of shared memory with certificates and keys, 8k each. With `sync` several nodes have accounts, certificates and open "
-         "challenges in common, by a `redis_store`."},
+     .doc = "Shared memory zone with certificates and keys, 8k each. With `sync`, several "
+            "nodes share accounts, certificates and pending challenges through a "
+            "`redis_store`."},
     {0},
 };
 static const struct directive server_rows[] = {
     {"acme_certificate", IN_SERVER,
      CUSTOM_FIELD(struct acme_server, certificate, certificate_apply), ARGS(1, ARGS_ANY),
      .syntax = "issuer [name | address ...] [key=ecdsa[:size] | key=rsa[:size]]",
-     .doc =
-         "Orders a certificate for the server's names, or for those written here, and renews it. $acme_certificate and $acme_certificate_key are it."},
+     .doc = "Orders and renews a certificate for the names of the server or for the given "
+            "names. It is available in $acme_certificate and $acme_certificate_key."},
     {0},
 };
 static const struct directive_table acme_table = {
@@ -504,12 +504,12 @@ static bool get_pair(struct variable_env *env, const struct variable *variable, 
 
 static const struct variable acme_variables[] = {
     {.name = STR_INIT("acme_certificate"),
-     .doc = "The certificate of this server's acme_certificate, for ssl_certificate.",
+     .doc = "Certificate of the server's acme_certificate, for ssl_certificate.",
      .get = get_pair,
      .kind = &any_subject,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("acme_certificate_key"),
-     .doc = "Its key, for ssl_certificate_key.",
+     .doc = "Key of the certificate in `$acme_certificate`, for ssl_certificate_key.",
      .get = get_pair,
      .data = 1,
      .kind = &any_subject,

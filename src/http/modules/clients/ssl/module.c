@@ -8,7 +8,7 @@
 #define IN_SSL IN_HTTP | IN_SERVER
 static const struct directive rows[] = {
     {"ssl", IN_SSL, FLAG(S, ssl), .initial = "off", .replaced_by = "listen ... ssl",
-     .doc = "Old form of the ssl parameter of listen, for all addresses of a server."},
+     .doc = "Old form of the `ssl` parameter of listen, for all addresses of the server."},
     TLS_SERVER_ROWS(IN_SSL),
     {0},
 };
@@ -16,7 +16,8 @@ static const struct directive rows[] = {
 #define P struct ssl_location_settings
 static const struct directive location_rows[] = {
     {"ssl_verify_client_exception", IN_LOCATION, FLAG(P, is_exempt), .initial = "off",
-     .doc = "Takes requests for this location whatever ssl_verify_client says. Of Tengine."},
+     .doc = "Whether requests for the location are accepted regardless of "
+            "ssl_verify_client. From Tengine."},
     {0},
 };
 

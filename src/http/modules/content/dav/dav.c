@@ -526,19 +526,20 @@ static const struct directive_word method_words[] = {
 static const struct directive dav_rows[] = {
     {"dav_methods", IN_HTTP_ALL, BITS(S, methods, method_words), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "off", .syntax = "off | method ...",
-     .doc =
-         "Allows methods of WebDAV that change files: PUT, DELETE, MKCOL, COPY, MOVE. A file that is PUT is written to "
-         "client_body_temp_path and then renamed; on another file system it is copied. COPY and MOVE go by the rules of "
-         "the source's location, where Destination has to lead, too."},
+     .doc = "Allows WebDAV methods that change files: PUT, DELETE, MKCOL, COPY and MOVE. "
+            "The body of PUT is written to client_body_temp_path and then renamed, or "
+            "copied if it is on another file system. COPY and MOVE use the settings of the "
+            "source's location for both paths; with `alias`, Destination must begin with "
+            "the location's prefix."},
     {"create_full_put_path", IN_HTTP_ALL, FLAG(S, creates_full_path), .initial = "off",
-     .doc = "PUT makes the directories that are missing above its file."},
+     .doc = "Whether PUT creates missing directories of its path."},
     {"min_delete_depth", IN_HTTP_ALL, NUMBER(S, min_delete_depth), .initial = "0",
-     .doc = "DELETE takes away only what has at least so many segments in its path."},
+     .doc = "Minimum number of segments in the path of a file or directory that DELETE "
+            "removes."},
     {"dav_access", IN_HTTP_ALL, CUSTOM_FIELD(S, access, access_apply), ARGS(1, 3),
      .initial = "user:rw", .syntax = "users:permissions ...",
-     .doc =
-         "Permissions of created files and directories: `user:rw group:r all:r`; read permission "
-         "for a directory includes search permission."},
+     .doc = "Permissions of created files and directories: `user:rw group:r all:r`. Read "
+            "permission for a directory includes search permission."},
     {0},
 };
 #undef S

@@ -278,20 +278,19 @@ static const struct directive_word method_words[] = {
 static const struct directive dav_ext_rows[] = {
     {"dav_ext_methods", IN_HTTP_ALL, BITS(S, methods, method_words), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "off", .syntax = "off | method ...",
-     .doc = "Allows methods of WebDAV that describe and lock files: PROPFIND (Depth 0 and 1), "
-            "PROPPATCH, OPTIONS, LOCK, UNLOCK. With PROPPATCH clients give files properties of "
-            "their own, up to 32k, which the file system keeps as an extended attribute. Clients "
-            "that mount a server need it together with dav_methods."},
+     .doc = "Allows WebDAV methods that describe and lock files: PROPFIND (Depth 0 and 1), "
+            "PROPPATCH, OPTIONS, LOCK and UNLOCK. With PROPPATCH, clients set properties "
+            "of a file, up to 32k, which are stored in an extended attribute. Clients that "
+            "mount the server as a file system require these methods and dav_methods."},
     {"dav_ext_lock_zone", IN_HTTP, CUSTOM(dav_ext_zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "zone=name:size [timeout=time]",
-     .doc =
-         "Shared memory for locks, of about 1000 in a megabyte, which survive reloads. A lock lasts for this time (60s) at "
-         "most, unless it is refreshed."},
+     .doc = "Shared memory zone for locks, about 1000 per megabyte. Locks are kept over "
+            "reloads. A lock lasts for at most the timeout (60s by default) unless it is "
+            "refreshed."},
     {"dav_ext_lock", IN_HTTP_ALL, CUSTOM_FIELD(S, zone, lock_apply), ARGS(1, 1),
      .syntax = "zone=name | off",
-     .doc =
-         "Where the locks of this place are kept. What is locked is changed only by requests with the lock's token in their "
-         "field If; others get 423."},
+     .doc = "Zone that stores the locks of the location. Locked files are changed only by "
+            "requests with the lock token in the field If; other requests get 423."},
     {0},
 };
 #undef S

@@ -300,25 +300,25 @@ static bool mp4_limit_rate_apply(struct conf_scope *scope, const struct directiv
 
 static const struct directive mp4_rows[] = {
     {"mp4", IN_LOCATION, CUSTOM(mp4_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Serves videos of the MP4 family; with the arguments start= and end= (seconds) the part "
-         "between these times, as a video of its own. Fragmented videos are cut between "
-         "fragments: from the last key frame at or before the start on."},
+     .doc = "Serves video files in the MP4 format. With the arguments start and end (in "
+            "seconds), the response is a video with the part between these times. "
+            "Fragmented files are cut at fragments, beginning with the last key frame at "
+            "or before the start."},
     {"mp4_buffer_size", IN_HTTP_ALL, SIZE(S, buffer_size), .initial = "512K",
-     .doc = "Accepted and ignored: boxes are read by their own size."},
+     .doc = "Accepted and ignored: boxes are read with their actual size."},
     {"mp4_max_buffer_size", IN_HTTP_ALL, SIZE(S, max_buffer_size), .initial = "10M",
-     .doc = "The largest moov box that is cut, and the largest index or moof box. Requests for a "
-            "part of a video with a larger one get 500."},
+     .doc = "Maximum size of the moov box, of the index and of moof boxes when a part of a "
+            "video is requested. If one is larger, the response is 500."},
     {"mp4_start_key_frame", IN_HTTP_ALL, FLAG(S, start_key_frame), .initial = "off",
-     .doc =
-         "Puts what is needed to decode the first picture before it, from the last key frame on, and has players not show it."},
+     .doc = "Whether a part begins with the last key frame before the start. Players do "
+            "not show the frames before the start."},
     {"mp4_limit_rate", IN_HTTP_ALL, CUSTOM_FIELD(S, rate_factor, mp4_limit_rate_apply), ARGS(1, 1),
      .initial = "off", .syntax = "on | off | factor",
-     .doc =
-         "Limits the rate of videos to their mean bit rate, times the factor; on is 1.1. It is 1k a second at least, whatever the video says. "
-         "It takes the place of limit_rate; a video that does not tell how long it lasts has no limit."},
+     .doc = "Limits the rate of a video to its average bit rate times the factor; `on` is "
+            "1.1. The rate is at least 1k per second. It replaces limit_rate. The rate of "
+            "videos without a duration is not limited."},
     {"mp4_limit_rate_after", IN_HTTP_ALL, MSEC(S, rate_after_ms), .initial = "60s",
-     .doc = "How much of a video, in time of playing, goes before mp4_limit_rate holds."},
+     .doc = "Playing time of a video that is sent before mp4_limit_rate applies."},
     {0},
 };
 #undef S

@@ -64,33 +64,31 @@ static bool slowfs_finish(struct conf_scope *scope, void *settings)
 static const struct directive slowfs_rows[] = {
     {"slowfs_cache", IN_HTTP_ALL, CUSTOM_FIELD(S, cache, cache_apply), ARGS(1, 1),
      .syntax = "zone | off",
-     .doc =
-         "The zone in which copies of the files of this location are kept, which are on slow storage."},
+     .doc = "Zone that keeps copies of the location's files, for files on slow storage."},
     {"slowfs_cache_key", IN_HTTP_ALL, TEMPLATE(S, key),
-     .doc = "Key of a copy; by default the path of the file."},
+     .doc = "Key of a copy; by default, the path of the file."},
     {"slowfs_cache_path", IN_HTTP, CUSTOM(cache_path_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "path [levels=levels] keys_zone=name:size [inactive=time] [max_size=size]",
-     .doc = "A directory for copies, on fast storage, and the zone of its index. The other "
+     .doc = "Directory for copies, on fast storage, and the zone with its index. The other "
             "parameters of *_cache_path are accepted, too."},
     {"slowfs_cache_min_uses", IN_HTTP_ALL, NUMBER(S, min_uses), .initial = "1",
-     .doc = "A file is copied from this request for it on."},
+     .doc = "Number of requests for a file after which it is copied."},
     {"slowfs_cache_valid", IN_HTTP_ALL, CUSTOM_FIELD(S, valid, valid_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "[code ...] time",
-     .doc =
-         "For how long a copy answers before the file is looked at again: of files (200), of redirects to directories (301), of "
-         "what may not be read or is not there (403, 404)."},
+     .doc = "Time for which a copy is used without checking the file: for files (200), "
+            "redirects to directories (301), and files that may not be read or do not "
+            "exist (403, 404)."},
     {"slowfs_cache_purge", IN_LOCATION, CUSTOM(purge_apply), ARGS(2, 2), .syntax = "zone key",
-     .doc =
-         "Each request at this location removes the copy that zone and key name; one that ends in an asterisk, all that "
-         "begin so."},
+     .doc = "Each request to this location removes the copy with the key from the zone. If "
+            "the key ends with an asterisk, all copies with this prefix are removed."},
     {"slowfs_big_file_size", IN_HTTP_ALL, SIZE(S, big_file_size), .initial = "128k",
-     .doc = "The first request for a larger file does not wait for its copy: the file itself is "
-            "sent while the copy is made."},
+     .doc = "For files larger than this, the first request does not wait for the copy: the "
+            "file itself is sent while the copy is made."},
     {"slowfs_temp_path", IN_HTTP_ALL, CUSTOM_FIELD(S, temp_path, temp_path_apply), ARGS(1, 4),
      .syntax = "path [level1 [level2 [level3]]]",
-     .doc = "Where copies are written until they are complete; by default next to their place in "
-            "the cache."},
+     .doc = "Directory for incomplete copies; by default, they are next to their final "
+            "path in the cache."},
     {0},
 };
 #undef S
@@ -105,7 +103,7 @@ static bool slowfs_get_status(struct variable_env *env, const struct variable *v
 
 static const struct variable slowfs_variables[] = {
     {.name = STR_INIT("slowfs_cache_status"),
-     .doc = "HIT, MISS or EXPIRED.",
+     .doc = "Result of the cache lookup: HIT, MISS or EXPIRED.",
      .get = slowfs_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

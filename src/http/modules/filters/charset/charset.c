@@ -392,24 +392,26 @@ static bool charset_finish(struct conf_scope *scope, void *arg)
 static const struct directive charset_rows[] = {
     {"charset", CHARSET_CONTEXTS, CUSTOM_FIELD(S, charset, charset_apply), ARGS(1, 1),
      .initial = "off", .syntax = "charset | off",
-     .doc = "Adds this charset to the Content-Type of responses. Where source_charset is another "
-            "one, bodies are recoded. May have variables."},
+     .doc = "Charset that is added to the field Content-Type of responses. Bodies are "
+            "converted if source_charset is different. The value may contain variables."},
     {"source_charset", CHARSET_CONTEXTS, CUSTOM_FIELD(S, source, charset_apply), ARGS(1, 1),
      .syntax = "charset",
-     .doc = "The charset that bodies are in, before they are recoded. May have variables."},
+     .doc = "Charset of response bodies before conversion. The value may contain variables."},
     {"override_charset", CHARSET_CONTEXTS, FLAG(S, overrides), .initial = "off",
-     .doc = "Recodes answers of backends, too, that say a charset in their Content-Type."},
+     .doc = "Whether responses of backends are converted if their Content-Type contains a "
+            "charset."},
     {"charset_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
      .initial = "text/html text/xml text/plain text/vnd.wap.wml application/javascript "
                 "application/rss+xml",
      .syntax = "mime-type ...",
-     .doc =
-         "Media types of the responses that `charset` is for, in addition to text/html; * is any."},
+     .doc = "Media types of responses to which `charset` applies, in addition to "
+            "text/html; * matches any type."},
     {"charset_map", IN_HTTP, FREE_FORM(charset_map_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "charset1 charset2",
-     .doc = "A table between two charsets, for both ways: lines of two codes in hex. The second "
-            "charset may be utf-8, with codes of several bytes such as D18E."},
+     .doc = "Conversion table between two charsets, for both directions: each line "
+            "contains two codes in hexadecimal. The second charset may be utf-8, with "
+            "codes of several bytes such as D18E."},
     {0},
 };
 #undef CHARSET_CONTEXTS

@@ -20,15 +20,15 @@ static struct settings_key key;
 #define S struct gunzip_settings
 static const struct directive rows[] = {
     {"gunzip", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
-     .doc =
-         "Unpacks responses with Content-Encoding: gzip for clients that do not take gzip, and for subrequests."},
+     .doc = "Enables decompression of responses with `Content-Encoding: gzip` for clients "
+            "that do not accept gzip, and for subrequests."},
     {"gunzip_buffers", IN_HTTP_ALL, BUFFERS(S, buffers), .initial = "32 4k",
-     .doc =
-         "Number and size of output buffers; together, up to 32k, they make the pieces that are passed on."},
+     .doc = "Number and size of output buffers. Their total, up to 32k, is the size of the "
+            "pieces that are passed on."},
     {"gunzip_max_ratio", IN_HTTP_ALL, NUMBER(S, ratio_max), .initial = "250",
-     .doc =
-         "How many times larger than it came a response may become, beyond its first megabyte; one that becomes "
-         "larger is broken off. 0 is no limit."},
+     .doc = "Maximum ratio of the decompressed to the compressed size of a response, which "
+            "applies after the first megabyte; the response is aborted if it is exceeded. "
+            "0 disables the limit."},
     {0},
 };
 #undef S

@@ -43,27 +43,33 @@ static bool check_hash(struct conf_scope *scope, const struct directive *row,
 #define S struct encoder_settings
 static const struct directive rows[] = {
     {"gzip", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, is_on), .initial = "off",
-     .doc = "Compresses responses for clients that take gzip."},
+     .doc = "Enables compression of responses for clients that accept gzip."},
     {"gzip_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .initial = "text/html", .repeat = REPEAT_APPEND, .syntax = "type ... | *",
-     .doc = "Media types that are compressed besides text/html."},
+     .doc = "Media types of responses that are compressed, in addition to text/html; * "
+            "matches any type."},
     {"gzip_comp_level", IN_HTTP_ALL, NUMBER(S, level), .initial = "1", .apply = check_level,
-     .doc = "From 1, the fastest, to 9, the smallest."},
+     .doc = "Compression level, from 1 (fastest) to 9 (smallest output)."},
     {"gzip_min_length", IN_HTTP_ALL, SIZE(S, min_length), .initial = "20",
-     .doc = "Bodies that are known to be shorter are not compressed."},
+     .doc = "Minimum size of a body that is compressed. Bodies of unknown size are always "
+            "compressed."},
     {"gzip_buffers", IN_HTTP_ALL, BUFFERS(S, buffers), .initial = "32 4k",
-     .doc = "Number and size of output buffers; together, up to 32k, they make the pieces that are "
-            "passed on."},
+     .doc = "Number and size of output buffers. Their total, up to 32k, is the size of the "
+            "pieces that are passed on."},
     {"gzip_window", IN_HTTP_ALL, SIZE(S, window), .initial = "32k", .apply = check_window,
-     .doc = "How far back repetitions are looked for; less for bodies that are known to be small."},
+     .doc = "Size of the compression window. A smaller one is used for bodies that are "
+            "known to be small."},
     {"gzip_hash", IN_HTTP_ALL, SIZE(S, hash), .initial = "128k", .apply = check_hash,
-     .doc = "Size of the compressor's table; less for bodies that are known to be small."},
+     .doc = "Size of the compressor's hash table. A smaller one is used for bodies that "
+            "are known to be small."},
     {"gzip_no_buffer", IN_HTTP_ALL, FLAG(S, passes_at_once), .initial = "off",
-     .doc = "Passes compressed bytes on as soon as there are any, and not when a buffer is full."},
+     .doc = "Whether compressed data is passed on as soon as it is available instead of "
+            "when a buffer is full."},
     {"postpone_gzipping", IN_HTTP_ALL, SIZE(S, postpone), .initial = "0",
-     .doc = "Bytes of a body that are gathered before compression begins."},
+     .doc = "Number of bytes of a body that are buffered before compression begins."},
     {"gzip_clear_etag", IN_HTTP_ALL, FLAG(S, clears_etag), .initial = "off",
-     .doc = "Leaves ETag out of compressed responses, where it is weakened else."},
+     .doc = "Whether ETag is removed from compressed responses. Otherwise it becomes a "
+            "weak ETag."},
     {0},
 };
 #undef S

@@ -505,31 +505,33 @@ static void headers_fresh(void *settings)
 static const struct directive headers_rows[] = {
     {"add_header", IN_ALL_AND_IF, CUSTOM(add_header_apply), ARGS(2, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name value [always]",
-     .doc = "Adds a field to responses with codes 200, 201, 204, 206, 301, 302, 303, 304, 307 and "
-            "308, or with any code."},
+     .doc = "Adds a field to responses with status codes 200, 201, 204, 206, 301, 302, "
+            "303, 304, 307 and 308; with `always`, to all responses."},
     {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, list_inherit_words),
      .initial = "on",
-     .doc = "Whether a block with its own add_header replaces the outer ones (on), or adds them "
-            "after its own (merge); off: never inherits any."},
+     .doc = "Whether the add_header directives of a block replace those of outer blocks "
+            "(`on`) or precede them (`merge`); with `off`, none are inherited."},
     {"append_header", IN_ALL_AND_IF, CUSTOM(append_header_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "name value",
-     .doc =
-         "Appends the value to the field of that name; adds one where there is none. One of the lines of add_header, in their order, "
-         "for the same codes."},
+     .doc = "Appends the value to the field with this name, or adds the field if the "
+            "response has none. It is processed in order with the add_header directives, "
+            "for the same status codes."},
     {"append_header_separator", IN_ALL_AND_IF, STRING(L, separator), .initial = "\", \"",
-     .doc = "What append_header puts between the values."},
+     .doc = "String that append_header inserts between the values."},
     {"add_trailer", IN_ALL_AND_IF, CUSTOM(add_trailer_apply), ARGS(2, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name value [always]",
-     .doc = "Adds a trailer field after the body, for the same codes as add_header."},
+     .doc = "Adds a trailer field after the body of responses, for the same status codes "
+            "as add_header."},
     {"add_trailer_inherit", IN_ALL_AND_IF, ENUM(L, trailer_inherit, list_inherit_words),
-     .initial = "on", .doc = "As add_header_inherit, for add_trailer."},
+     .initial = "on", .doc = "Same as add_header_inherit, for add_trailer."},
     {"expires", IN_ALL_AND_IF, CUSTOM_FIELD(L, expires, expires_apply), ARGS(1, 2),
      .initial = "off", .syntax = "[modified] time | @time | epoch | max | off",
-     .doc = "Adds Expires and Cache-Control."},
+     .doc = "Adds the fields Expires and Cache-Control."},
     {"expires_by_types", IN_ALL_AND_IF, CUSTOM_FIELD(L, types, expires_by_types_apply),
      ARGS(2, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "[modified] time | @time | epoch | max | off type ...",
-     .doc = "The same for responses of these media types; \"text/*\" names a family."},
+     .doc = "Same as expires, for responses with these media types; \"text/*\" matches all "
+            "subtypes."},
     {0},
 };
 #undef L

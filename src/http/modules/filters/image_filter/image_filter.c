@@ -463,39 +463,40 @@ static const struct directive image_rows[] = {
      .syntax =
          "off | test | size | rotate 90|180|270 | resize width height | crop width height | crop_keepx width "
          "height | crop_keepy width height",
-     .doc =
-         "What is done with images (JPEG, GIF, PNG, WebP): `test` refuses everything else, "
-         "`size` returns width, height and type as JSON, `resize` makes them smaller until they "
-         "fit, `crop` until they cover and cuts off the rest, `crop_keepx` until they are as "
-         "wide (`crop_keepy`: as high) and cuts the other side, `rotate` turns "
-         "counter-clockwise, alone or after one of both. A side may be `-`. What is no image is "
-         "415. Images are made on threads: `thread_pool image_filter` says how many (2), and how "
-         "many requests wait (64)."},
+     .doc = "Transformation of images (JPEG, GIF, PNG and WebP): `test` accepts only "
+            "images, `size` returns width, height and type as JSON, `resize` reduces an "
+            "image until it fits into the size, `crop` reduces it until it covers the size "
+            "and cuts off the rest, `crop_keepx` reduces it to the width (`crop_keepy`: to "
+            "the height) and cuts off the other dimension, `rotate` rotates it "
+            "counter-clockwise, alone or after resizing or cropping. One dimension may be "
+            "`-`. Responses that are not images are replaced with 415. Images are "
+            "processed on threads: `thread_pool image_filter` sets the number of threads "
+            "(2 by default) and of waiting requests (64)."},
     {"image_filter_buffer", IN_HTTP_ALL, SIZE(S, buffer), .initial = "1M",
-     .doc = "Bytes of an image, as it comes; larger ones are 415."},
+     .doc = "Maximum size of the original image; larger ones are refused with 415."},
     {"image_filter_max_pixels", IN_HTTP_ALL, NUMBER(S, max_pixels), .initial = "50000000",
-     .doc = "Pixels of an image that is changed, according to its header, before it is decoded; "
-            "larger ones are 415. Each takes four bytes of memory. Progressive JPEG of more than "
-            "100 scans is 415, too. Not of nginx."},
+     .doc = "Maximum number of pixels of an image that is changed. The number in its "
+            "header is checked before decoding; larger images are refused with 415. Each "
+            "pixel takes four bytes of memory. Progressive JPEG images of more than 100 "
+            "scans are refused, too. nginx does not have this directive."},
     {"image_filter_jpeg_quality", IN_HTTP_ALL, TEMPLATE(S, jpeg_quality), .initial = "75", .min = 1,
      .max = INT32_MAX, .apply = check_number,
-     .doc = "Quality of JPEG images that are made, from 1; more than 100 is 100."},
+     .doc = "Quality of JPEG output, from 1 to 100; higher values have the effect of 100."},
     {"image_filter_webp_quality", IN_HTTP_ALL, TEMPLATE(S, webp_quality), .initial = "80", .min = 1,
      .max = INT32_MAX, .apply = check_number,
-     .doc = "Quality of WebP images that are made, from 1; more than 100 is 100."},
+     .doc = "Quality of WebP output, from 1 to 100; higher values have the effect of 100."},
     {"image_filter_sharpen", IN_HTTP_ALL, TEMPLATE(S, sharpen), .initial = "0", .min = 0,
-     .max = INT16_MAX, .apply = check_number,
-     .doc = "Sharpens images that are made, by so many per cent."},
+     .max = INT16_MAX, .apply = check_number, .doc = "Sharpens output images by this percentage."},
     {"image_filter_transparency", IN_HTTP_ALL, FLAG(S, keeps_transparency), .initial = "on",
-     .doc =
-         "Keeps what is transparent in images with a palette. That of other PNG images is always kept."},
+     .doc = "Whether transparency is preserved in images with a palette. In other PNG "
+            "images it is always preserved."},
     {"image_filter_interlace", IN_HTTP_ALL, FLAG(S, is_interlaced), .initial = "off",
-     .doc = "Makes interlaced images, JPEG progressive ones."},
+     .doc = "Whether output images are interlaced; JPEG images are then progressive."},
     {"image_filter_crop_offset", IN_HTTP_ALL, CUSTOM_FIELD(S, offset_x, offset_apply), ARGS(2, 2),
      .initial = "center center", .syntax = "x y",
-     .doc =
-         "Which part `crop` keeps: `left`, `center`, `right` and `top`, `center`, `bottom`, or pixels that are cut off at the "
-         "left and at the top. Tengine's."},
+     .doc = "Position of the part that `crop` keeps: `left`, `center` or `right` and "
+            "`top`, `center` or `bottom`, or the number of pixels that are cut off at the "
+            "left and at the top. From Tengine."},
     {0},
 };
 #undef S

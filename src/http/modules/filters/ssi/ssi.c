@@ -14,19 +14,20 @@
 #define S struct ssi_settings
 static const struct directive rows[] = {
     {"ssi", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, is_on), .initial = "off",
-     .doc = "Carries out the SSI directives of responses."},
+     .doc = "Enables processing of SSI commands in responses."},
     {"ssi_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .initial = "text/html", .repeat = REPEAT_APPEND, .syntax = "type ... | *",
-     .doc = "Media types that are looked through besides text/html."},
+     .doc = "Media types of responses that are processed, in addition to text/html; * "
+            "matches any type."},
     {"ssi_silent_errors", IN_HTTP_ALL, FLAG(S, is_silent), .initial = "off",
-     .doc = "Puts nothing into the page where a directive is wrong."},
+     .doc = "Whether the error message is omitted from the output if a command is wrong."},
     {"ssi_last_modified", IN_HTTP_ALL, FLAG(S, keeps_last_modified), .initial = "off",
-     .doc = "Keeps Last-Modified, and a weak ETag, of the response."},
+     .doc = "Whether Last-Modified and, as a weak one, ETag of the response are kept."},
     {"ssi_value_length", IN_HTTP_ALL, SIZE(S, value_length), .initial = "256", .min = 0,
-     .max = 1024 * 1024, .doc = "Most bytes of a value in a directive."},
+     .max = 1024 * 1024, .doc = "Maximum length of a parameter value in an SSI command."},
     {"ssi_min_file_chunk", IN_HTTP_ALL, SIZE(S, min_file_chunk), .initial = "1k",
-     .doc = "Accepted and ignored: a page is read into memory, and its includes are sent as they "
-            "would be alone."},
+     .doc = "Accepted and ignored: a page is read into memory, and its includes are sent "
+            "like separate responses."},
     {"ssi_ignore_recycled_buffers", IN_HTTP_ALL, FLAG(S, ignores_recycled), .initial = "off",
      .doc = "Accepted and ignored: buffers do not wait for an include."},
     {0},

@@ -180,18 +180,19 @@ static bool sub_finish(struct conf_scope *scope, void *arg)
 static const struct directive sub_rows[] = {
     {"sub_filter", IN_HTTP_ALL, CUSTOM_FIELD(S, rules, sub_filter_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "string replacement",
-     .doc =
-         "Replaces this text in response bodies, in any case of ASCII letters. Of several lines the match "
-         "that begins first is taken, then the line that comes first. Both texts may have variables."},
+     .doc = "Replaces a string in response bodies; the case of ASCII letters is ignored. "
+            "If several directives match, the match that begins first is replaced; at the "
+            "same position, the first directive applies. Both parameters may contain "
+            "variables."},
     {"sub_filter_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc = "Media types of the responses that sub_filter looks at, in addition to text/html; * is "
-            "any."},
+     .doc = "Media types of responses that sub_filter changes, in addition to text/html; * "
+            "matches any type."},
     {"sub_filter_once", IN_HTTP_ALL, FLAG(S, is_once), .initial = "on",
-     .doc = "Replaces only the first occurrence of each text."},
+     .doc = "Whether only the first occurrence of each string is replaced."},
     {"sub_filter_last_modified", IN_HTTP_ALL, FLAG(S, keeps_last_modified), .initial = "off",
-     .doc =
-         "Keeps Last-Modified, and the ETag as a weak one, of responses that sub_filter looks at."},
+     .doc = "Whether Last-Modified and, as a weak one, ETag of responses that sub_filter "
+            "processes are kept."},
     {0},
 };
 #undef S

@@ -138,18 +138,20 @@ static const struct variable trim_variables[] = {
 #define S struct trim_settings
 static const struct directive trim_rows[] = {
     {"trim", IN_HTTP_ALL, TEMPLATE(S, html), .initial = "off", .syntax = "on | off | string",
-     .doc =
-         "Removes invisible white space and comments from HTML if the value is `on`. `pre`, "
-         "`textarea`, scripts and styles stay as they are, and comments of SSI, ESI and Internet "
-         "Explorer. A client gets the page as it is with the argument http_trim=off."},
+     .doc = "Removes white space that has no effect and comments from HTML if the value is "
+            "`on`. `pre`, `textarea`, scripts, styles, and comments of SSI, ESI and "
+            "Internet Explorer are not changed. A request with the argument http_trim=off "
+            "gets the unchanged page."},
     {"trim_js", IN_HTTP_ALL, TEMPLATE(S, scripts), .initial = "off", .syntax = "on | off | string",
-     .doc = "Also trims what is in `<script>` and `<script type=\"text/javascript\">`, too."},
+     .doc = "Whether the contents of `<script>` and `<script type=\"text/javascript\">` "
+            "are trimmed, too."},
     {"trim_css", IN_HTTP_ALL, TEMPLATE(S, styles), .initial = "off", .syntax = "on | off | string",
-     .doc = "Also trims what is in `<style>` and `<style type=\"text/css\">`, too."},
+     .doc = "Whether the contents of `<style>` and `<style type=\"text/css\">` are "
+            "trimmed, too."},
     {"trim_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc = "Media types of the responses that are trimmed as HTML, in addition to text/html; * is "
-            "any."},
+     .doc = "Media types of responses that are trimmed as HTML, in addition to text/html; "
+            "* matches any type."},
     {0},
 };
 #undef S

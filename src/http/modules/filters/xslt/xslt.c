@@ -317,31 +317,35 @@ static bool entities_apply(struct conf_scope *scope, const struct directive *row
 static const struct directive xslt_rows[] = {
     {"xslt_stylesheet", IN_LOCATION, CUSTOM_FIELD(S, sheets, sheet_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "stylesheet [parameter=value ...]",
-     .doc =
-         "Transforms XML responses by this XSLT stylesheet; several are applied one after the other. Parameters are XPath "
-         "expressions, percent-encoded, several in a word with `:` between. A stylesheet reads neither files nor connections while "
-         "it works; what it includes is read with the configuration. It is done on threads: `thread_pool xslt` says how many (2), "
-         "and how many requests wait (64)."},
+     .doc = "Transforms XML responses with an XSLT stylesheet; several stylesheets are "
+            "applied in order. Parameters are XPath expressions, percent-encoded; one "
+            "argument may contain several, separated by `:`. A stylesheet cannot read "
+            "files or open connections; the stylesheets that it includes are read with the "
+            "configuration. The transformation runs on threads: `thread_pool xslt` sets "
+            "the number of threads (2 by default) and of waiting requests (64)."},
     {"xslt_param", IN_HTTP_ALL, CUSTOM_FIELD(S, params, param_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "parameter value",
-     .doc = "A parameter of stylesheets: an XPath expression."},
+     .doc = "Parameter of stylesheets with an XPath expression as its value."},
     {"xslt_string_param", IN_HTTP_ALL, CUSTOM_FIELD(S, strings, string_param_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "parameter value",
-     .doc = "A parameter of stylesheets: a text."},
+     .doc = "Parameter of stylesheets with a string as its value."},
     {"xslt_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/xml", .syntax = "mime-type ...",
-     .doc = "Media types of responses that are transformed, in addition to text/xml; * is any."},
+     .doc = "Media types of responses that are transformed, in addition to text/xml; * "
+            "matches any type."},
     {"xslt_last_modified", IN_HTTP_ALL, FLAG(S, keeps_modified), .initial = "off",
-     .doc = "Keeps Last-Modified of what is transformed, and its ETag as a weak one."},
+     .doc = "Whether Last-Modified and, as a weak one, ETag of transformed responses are "
+            "kept."},
     {"xslt_max_size", IN_HTTP_ALL, SIZE(S, max_size), .initial = "10m",
-     .doc = "Bytes of a document that is transformed; larger ones are 500. Not of nginx."},
+     .doc = "Maximum size of a document that is transformed; larger ones are replaced with "
+            "500. nginx does not have this directive."},
     {"xml_entities", IN_HTTP_ALL, CUSTOM_FIELD(S, dtd, entities_apply), ARGS(1, 1),
      .syntax = "path",
-     .doc = "A file of declarations of entities, known in documents that have a document type."},
+     .doc = "DTD file with declarations of entities for documents that have a document "
+            "type."},
     {"xml_external_entities", IN_HTTP_ALL, FLAG(S, loads_entities), .initial = "off",
-     .doc =
-         "Lets documents name files that are read as their entities. Of documents that others write this gives away what the "
-         "workers may read."},
+     .doc = "Whether documents may include files as external entities. If other people "
+            "write the documents, this discloses all files that the workers can read."},
     {0},
 };
 #undef S

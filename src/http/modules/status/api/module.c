@@ -355,11 +355,13 @@ static bool api_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive rows[] = {
     {"api", IN_LOCATION, CUSTOM(api_apply), ARGS(0, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "[write=on | write=off]",
-     .doc =
-         "Answers as nginx Plus' API does, in versions 1 to 9, each with what it had: `/VERSION/nginx`, `connections`, `ssl`, `slabs`, "
-         "`processes`, `workers`, `resolvers`, `explain`; under `http` and `stream` zones, upstreams, limits, caches, keyvals. With "
-         "`write=on` POST, PATCH and DELETE change servers of upstreams with `zone`, and keyvals, and reset counters. A "
-         "client with write access can send requests anywhere: see `allow`."},
+     .doc = "Provides the REST API of nginx Plus in versions 1 to 9: `/VERSION/nginx`, "
+            "`connections`, `ssl`, `slabs`, `processes`, `workers`, `resolvers`, "
+            "`explain`; under `http` and `stream` zones, upstreams, limits, caches and "
+            "keyvals. Each version contains what it had in nginx Plus. With `write=on`, "
+            "POST, PATCH and DELETE change keyvals and the servers of upstreams with "
+            "`zone`, and reset counters. A client with write access can direct requests to "
+            "any server, so restrict the access with `allow`."},
     {0},
 };
 static const struct directive_table table = {.rows = rows};

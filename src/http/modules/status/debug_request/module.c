@@ -212,11 +212,13 @@ static bool apply_debug(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive debug_rows[] = {
     {"debug_request", IN_HTTP | IN_SERVER, CUSTOM(apply_debug), ARGS(1, ARGS_ANY),
-     .syntax =
-         "[<file>] [zone=<name>:<size>] [header=<name>:<secret>] [address=<network>] ... | off",
+     .syntax = "[file] [zone=name:size] [header=name:secret] [address=network] ... | off",
      .initial = "off",
-     .doc =
-         "Writes the way of a request through the server to a file, one JSON object a line: for requests with this field and secret, or of clients of this network. With `zone` the last ones are kept in shared memory as well: the response has the id in `X-Explain-ID`, and `/explain/ID` of `api` shows the way."},
+     .doc = "Writes the processing steps of a request to a file, one JSON object per line, "
+            "for requests with this header field and secret or from clients in this "
+            "network. With `zone`, the most recent ones are also kept in shared memory: "
+            "the response has their ID in `X-Explain-ID`, and `/explain/ID` of `api` "
+            "returns the steps."},
     {0},
 };
 

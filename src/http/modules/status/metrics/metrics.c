@@ -401,46 +401,45 @@ static void worker_end(struct generation *generation)
 static const struct directive main_rows[] = {
     {"metrics_zone_size", IN_HTTP, SIZE(struct metrics_main, zone_size), .initial = "8m",
      .min = 1 << 20, .max = (int64_t) 1 << 40,
-     .doc = "Shared memory of the counters: 28k for each worker and 16 servers, zones or peers. It "
-            "is kept over reloads while its size stays."},
+     .doc = "Size of the shared memory for counters: 28k for each worker and 16 servers, "
+            "zones or peers. The counters are kept over reloads unless the size changes."},
     {"dashboard_history", IN_HTTP, MSEC(struct metrics_main, history_ms), .initial = "1h",
      .min = 60000, .max = 7 * 24 * 3600 * 1000LL,
-     .doc =
-         "How far back the plots of `dashboard` reach. They have 120 points, so a point is taken "
-         "each 30 seconds. While the service is idle one worker wakes every two minutes for it."},
+     .doc = "Time that the plots of `dashboard` cover. They have 120 points; with the "
+            "default, a point is recorded every 30 seconds. While the server is idle, one "
+            "worker wakes up for it every two minutes."},
     {0},
 };
 static const struct directive location_rows[] = {
     {"metrics", IN_LOCATION, CUSTOM(metrics_apply), ARGS(0, 0), .inherit = INHERIT_NEVER,
-     .doc =
-         "Answers with the numbers of the service: as OpenMetrics, or as text or protobuf of Prometheus, "
-         "as the client accepts, and as a page for browsers. With it requests are counted by "
-         "server, zone and peer."},
+     .doc = "Responds with the metrics of the server in OpenMetrics format, in the text or "
+            "protobuf format of Prometheus, or as an HTML page, depending on the field "
+            "Accept. It enables counters of requests by server, zone and peer."},
     {"dashboard", IN_LOCATION, CUSTOM(dashboard_apply), ARGS(0, 1), .inherit = INHERIT_NEVER,
      .syntax = "[api=uri]",
-     .doc =
-         "Answers browsers with a page that shows traffic, latency and errors of the last hour, upstreams, caches, limits, "
-         "TLS and workers as they are now; other clients get what `metrics` gives. With `api` servers of upstreams can be "
-         "drained and set down there: the URI is that of a location with `api write=on` at the same address, which "
-         "decides who may do it."},
+     .doc = "Responds to browsers with a page that shows traffic, latency and errors of "
+            "the last hour, and the current state of upstreams, caches, limits, TLS and "
+            "workers; other clients get the same as from `metrics`. With `api`, servers of "
+            "upstreams can be drained and taken down on the page: the URI is that of a "
+            "location with `api write=on` at the same address, which controls access."},
     {"status_zone", IN_SERVER | IN_LOCATION | IN_LOCATION_IF, STRING(struct metrics_settings, zone),
      .apply = status_zone_apply, .syntax = "zone",
-     .doc =
-         "Counts the requests of these places together, for `metrics`. In a server: what it is called there, instead of "
-         "its first name."},
+     .doc = "Counts the requests of these servers and locations together, for `metrics`. "
+            "In a server, it sets the name in the metrics; by default, the first "
+            "server_name."},
     {0},
 };
 
 static const struct directive status_rows[] = {
     {"status", IN_LOCATION, CUSTOM(status_apply), ARGS(0, 0), .inherit = INHERIT_NEVER,
-     .doc =
-         "Answers with the numbers of `metrics` as a document of JSON, in the shape that nginx Plus' module of this "
-         "name had: connections, requests, zones, groups, caches. What is not counted here is left out of it."},
+     .doc = "Responds with the metrics as a JSON document in the format of nginx Plus' "
+            "former module of this name: connections, requests, zones, groups, caches. "
+            "Values that are not counted are omitted."},
     {"status_format", IN_HTTP_ALL,
      CUSTOM_FIELD(struct status_settings, callback, status_format_apply), ARGS(1, 2),
      .initial = "json", .syntax = "json | jsonp [callback]",
-     .doc =
-         "Whether `status` answers with JSON, or with a call of a function, whose name may hold variables."},
+     .doc = "Whether `status` responds with JSON or JSONP. The name of the JSONP function "
+            "may contain variables."},
     {0},
 };
 

@@ -140,30 +140,30 @@ bool otel_exporter_enter(struct conf_scope *scope, const struct directive *row,
 static const struct directive exporter_rows[] = {
     {"endpoint", IN_OTEL_EXPORTER, STRING(E, endpoint),
      .syntax = "[http:// | https://]host[:port][/path] | unix:path | upstream",
-     .doc =
-         "Where the collector is. With https:// it is spoken to in TLS. The port is 4317 by default, that of OTLP over HTTP 4318."},
+     .doc = "Address of the collector. With https://, TLS is used. The default port is "
+            "4317, or 4318 for OTLP over HTTP."},
     {"protocol", IN_OTEL_EXPORTER, ENUM(E, protocol, protocol_words), .initial = "grpc",
-     .doc =
-         "How the collector is spoken to: by gRPC, or by POST requests, to /v1/traces unless the endpoint has a path; logs go to "
-         "/v1/logs and metrics to /v1/metrics, beside a path that ends with /v1/traces."},
+     .doc = "Protocol: gRPC, or HTTP with POST requests, which are sent to /v1/traces "
+            "unless the endpoint has a path. Logs are sent to /v1/logs and metrics to "
+            "/v1/metrics; if the path of the endpoint ends with /v1/traces, this suffix is "
+            "replaced."},
     {"interval", IN_OTEL_EXPORTER, MSEC(E, interval_ms), .initial = "5s", .min = 1, .max = 3600000,
-     .doc = "How long a span or a log record waits at most before it is sent."},
+     .doc = "Maximum time before a span or a log record is sent."},
     {"batch_size", IN_OTEL_EXPORTER, NUMBER(E, batch_size), .initial = "512", .min = 1,
      .max = 65536,
-     .doc =
-         "Spans, or log records, that a worker sends together at most; as many are sent at once."},
+     .doc = "Maximum number of spans or log records that a worker sends in one batch. A "
+            "full batch is sent at once."},
     {"batch_count", IN_OTEL_EXPORTER, NUMBER(E, batch_count), .initial = "4", .min = 1, .max = 1024,
-     .doc =
-         "Batches of spans, and of log records, that wait in a worker at most, each of 1m bytes at most. What is beyond that is "
-         "dropped, and counted."},
+     .doc = "Maximum number of pending batches of spans and of log records per worker, "
+            "each of at most 1m bytes. Further ones are dropped and counted."},
     {"timeout", IN_OTEL_EXPORTER, MSEC(E, timeout_ms), .initial = "10s", .min = 1, .max = 3600000,
-     .doc = "How long the collector has for a batch, the connection included."},
+     .doc = "Time within which the collector must accept a batch, including the connection."},
     {"header", IN_OTEL_EXPORTER, CUSTOM_FIELD(E, headers, otel_header_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "name value",
-     .doc = "A field of requests to the collector, for example with a key."},
+     .doc = "Field of requests to the collector, for example with a key."},
     {"trusted_certificate", IN_OTEL_EXPORTER, CONF_PATH(E, trusted_certificate),
-     .doc =
-         "PEM file of the authorities that the collector's certificate may come from; by default those of the system."},
+     .doc = "PEM file with the authorities that are trusted for the collector's "
+            "certificate; by default, those of the system."},
     {0},
 };
 #undef E

@@ -121,22 +121,22 @@ static bool otel_metrics_apply(struct conf_scope *scope, const struct directive 
 
 static const struct directive main_rows[] = {
     {"otel_exporter", IN_HTTP, BLOCK(otel_exporter_enter), ARGS(0, 0), .repeat = REPEAT_ERROR,
-     .doc = "The collector of OpenTelemetry that spans of requests are sent to, and how."},
+     .doc = "Defines the OpenTelemetry collector to which spans are sent, and the "
+            "parameters of the export."},
     {"otel_service_name", IN_HTTP, STRING(struct otel_main, service_name),
-     .initial = OTEL_UNKNOWN_SERVICE, .doc = "The attribute service.name of the resource."},
+     .initial = OTEL_UNKNOWN_SERVICE, .doc = "Value of the resource attribute service.name."},
     {"otel_resource_attr", IN_HTTP, CUSTOM_FIELD(struct otel_main, resource, otel_resource_apply),
      ARGS(2, 2), .repeat = REPEAT_APPEND, .syntax = "name value",
-     .doc = "A further attribute of the resource, such as deployment.environment."},
+     .doc = "Additional resource attribute, such as deployment.environment."},
     {"otel_error_log", IN_HTTP, ENUM(struct otel_main, error_log, level_words), .initial = "off",
      .apply = otel_error_log_apply,
-     .doc =
-         "Sends the lines that workers write to error logs to the collector, as log records: those of this level or a more "
-         "important one, as far as `error_log` writes them anywhere."},
+     .doc = "Sends error log messages of workers to the collector as log records: those of "
+            "this level or a more severe one, if `error_log` writes them to any log."},
     {"otel_metrics", IN_HTTP, CUSTOM_FIELD(struct otel_main, metrics_ms, otel_metrics_apply),
      ARGS(1, 2), .initial = "off", .syntax = "off | on [interval=time]",
-     .doc =
-         "Sends the numbers of `metrics` to the collector, for all workers, each minute or at another interval of 100ms to an hour. With it "
-         "requests are counted by server, zone and peer."},
+     .doc = "Sends the values of `metrics` of all workers to the collector, every minute "
+            "or at another interval from 100ms to an hour. It enables counters of requests "
+            "by server, zone and peer."},
     {0},
 };
 
@@ -221,29 +221,32 @@ static bool otel_attribute_apply(struct conf_scope *scope, const struct directiv
 static const struct directive otel_rows[] = {
     {"otel_trace", IN_HTTP_ALL, TEMPLATE(S, trace), .initial = "off", .apply = otel_trace_apply,
      .syntax = "on | off | share% | $variable",
-     .doc =
-         "Whether requests are recorded as spans: all, none, by chance so many of a hundred, or those for which a variable is `on` or `1`."},
+     .doc = "Whether spans of requests are recorded: for all, none, a random percentage, "
+            "or those for which a variable is `on` or `1`."},
     {"otel_trace_context", IN_HTTP_ALL, ENUM(S, context, context_words), .initial = "ignore",
-     .doc =
-         "What becomes of the fields traceparent and tracestate: `extract` continues the trace that they name, `inject` tells backends of the "
-         "span of this request, `propagate` does both."},
+     .doc = "Processing of the fields traceparent and tracestate: `extract` continues the "
+            "trace that they identify, `inject` sends the span of the request to backends, "
+            "`propagate` does both."},
     {"otel_span_name", IN_HTTP_ALL, TEMPLATE(S, span_name),
-     .doc = "Name of the span; by default that of the location."},
+     .doc = "Name of the span; by default, the name of the location."},
     {"otel_upstream_spans", IN_HTTP_ALL, FLAG(S, has_upstream_spans), .initial = "off",
-     .doc =
-         "Whether each attempt at a backend is a span of its own, a child of that of the request."},
+     .doc = "Whether each attempt to send a request to a backend has its own span, a child "
+            "of the request's span."},
     {"otel_internal_spans", IN_HTTP_ALL, FLAG(S, has_internal_spans), .initial = "off",
-     .doc =
-         "Whether what a request goes through are spans within its own: look-ups in the cache, subrequests, its content, checks of access that decide, and "
-         "other handlers (scripts, delays) that take a millisecond. 64 of a request at most."},
+     .doc = "Whether phases of a request have their own spans below the request's span: "
+            "cache lookups, subrequests, content, access checks that decide, and other "
+            "handlers (scripts, delays) that take at least a millisecond. A request has at "
+            "most 64 of them."},
     {"otel_access_log", IN_HTTP_ALL, TEMPLATE(S, access_log), .initial = "off",
      .apply = otel_access_log_apply, .syntax = "off | on | text",
-     .doc =
-         "Sends a log record of each request to the collector, with the attributes of its span and, where it has one, its trace. With `on` the text is "
-         "`$remote_addr \"$request\" $status $body_bytes_sent`; a request for which a text of variables is empty has no record."},
+     .doc = "Sends a log record of each request to the collector, with the attributes of "
+            "its span and, if it has one, its trace. With `on`, the text is `$remote_addr "
+            "\"$request\" $status $body_bytes_sent`. If the text has variables and is "
+            "empty for a request, no record is sent."},
     {"otel_span_attr", IN_HTTP_ALL, KEY_TEMPLATE(S, attributes), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .apply = otel_attribute_apply,
-     .doc = "A further attribute of the span. Lines of outer blocks hold where a block has none."},
+     .doc = "Additional attribute of the span. Directives of outer blocks are inherited if "
+            "a block has none."},
     {0},
 };
 #undef S
@@ -451,20 +454,20 @@ static bool get_parent_sampled(struct variable_env *env, const struct variable *
 
 static const struct variable otel_variables[] = {
     {.name = STR_INIT("otel_trace_id"),
-     .doc = "The trace that the request belongs to: 32 hex digits.",
+     .doc = "ID of the trace to which the request belongs, 32 hexadecimal digits.",
      .get = get_trace_id,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("otel_span_id"),
-     .doc = "The span of the request: 16 hex digits.",
+     .doc = "ID of the request's span, 16 hexadecimal digits.",
      .get = get_span_id,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("otel_parent_id"),
-     .doc =
-         "The span that the client named as its own, where `otel_trace_context` has it extracted.",
+     .doc = "ID of the parent span that the client sent, if `otel_trace_context` extracts "
+            "it.",
      .get = get_parent_id,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("otel_parent_sampled"),
-     .doc = "1 where the client has said that it records its span, else 0.",
+     .doc = "1 if the client reported that it records its span, otherwise 0.",
      .get = get_parent_sampled,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

@@ -423,36 +423,36 @@ static bool reqstat_end(struct conf *conf, struct http_main *main)
 static const struct directive reqstat_rows[] = {
     {"req_status_zone", IN_HTTP, CUSTOM(reqstat_zone_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name key size",
-     .doc =
-         "A zone of shared memory in which requests are counted by this key, a text with variables. It is kept over reloads."},
+     .doc = "Defines a shared memory zone that counts requests by a key, which may contain "
+            "variables. The counters are kept over reloads."},
     {"req_status_zone_key_length", IN_HTTP, CUSTOM(key_length_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "name length",
-     .doc = "Longer keys are cut; 152 bytes unless it is set."},
+     .doc = "Maximum length of keys, 152 bytes by default; longer keys are truncated."},
     {"req_status_zone_recycle", IN_HTTP, CUSTOM(recycle_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name times seconds",
-     .doc =
-         "When the zone is full, the least recently used key is removed if it is used less often "
-         "than this many times in this many seconds, by default 10 in 60. Otherwise the new key "
-         "is not counted."},
+     .doc = "When the zone is full, the least recently used key is removed if it is used "
+            "less often than this number of times in this number of seconds, by default 10 "
+            "times in 60 seconds. Otherwise the new key is not counted."},
     {"req_status_zone_add_indicator", IN_HTTP, CUSTOM(indicator_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "name $variable ...",
-     .doc = "Adds up the numbers of these variables, too."},
+     .doc = "Variables whose values are added up for each key."},
     {"req_status", IN_HTTP_ALL, CUSTOM_FIELD(S, zones, req_status_apply), ARGS(1, ARGS_ANY),
      .syntax = "zone ...",
-     .doc =
-         "Counts requests in these zones: those that come here first, whatever they are redirected to later."},
+     .doc = "Zones that count the requests of this location, even if they are redirected "
+            "internally to another one."},
     {"req_status_bypass", IN_HTTP_ALL, TEMPLATES(S, bypass), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
-     .doc = "Requests are not counted where one of these texts is neither empty nor \"0\"."},
+     .doc = "Disables counting if at least one value is neither empty nor \"0\"."},
     {"req_status_lazy", IN_HTTP_ALL, FLAG(S, is_lazy), .initial = "off",
-     .doc = "Keys are made when the request is logged, not when its rewrite phase begins."},
+     .doc = "Whether keys are evaluated when the request is logged instead of at the "
+            "beginning of its rewrite phase."},
     {"req_status_show", IN_LOCATION, CUSTOM_FIELD(S, shown, show_apply), ARGS(0, ARGS_ANY),
      .inherit = INHERIT_NEVER, .syntax = "[zone ...]",
-     .doc =
-         "Answers with a line for each key of these zones, or of all: the key, and its counters, with commas between."},
+     .doc = "Responds with a line for each key of these zones, or of all zones: the key "
+            "and its counters, separated by commas."},
     {"req_status_show_field", IN_LOCATION, STRINGS(S, fields), .apply = field_apply,
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .syntax = "field | $variable ...",
-     .doc = "Shows these counters in this order after the key."},
+     .doc = "Counters that are shown after the key, in this order."},
     {0},
 };
 #undef S

@@ -100,10 +100,10 @@ static bool get_session_log_binary_id(struct variable_env *env, const struct var
 
 static const struct variable session_log_variables[] = {
     {.name = STR_INIT("session_log_id"),
-     .doc = "Id of the session of session_log, 32 hexadecimal digits.",
+     .doc = "ID of the session in session_log, 32 hexadecimal digits.",
      .get = get_session_log_id},
     {.name = STR_INIT("session_log_binary_id"),
-     .doc = "Id of the session of session_log, 16 bytes.",
+     .doc = "ID of the session in session_log, 16 bytes.",
      .get = get_session_log_binary_id},
     {.name = STR_INIT("")},
 };
@@ -296,19 +296,18 @@ static bool session_log_end(struct conf *conf, struct http_main *main)
 static const struct directive session_log_rows[] = {
     {"session_log_format", IN_HTTP, CUSTOM(session_log_format_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "name [escape=default | json | none] string ...",
-     .doc =
-         "Names a format for lines of sessions. $body_bytes_sent is the sum of the session's requests, all "
-         "other variables are those of its first one. \"combined\" is predefined."},
+     .doc = "Defines a log format for sessions. $body_bytes_sent is the sum over the "
+            "session's requests; other variables have the values of its first request. The "
+            "format \"combined\" is predefined."},
     {"session_log_zone", IN_HTTP, CUSTOM(session_log_zone_apply), ARGS(2, 6),
      .repeat = REPEAT_CUSTOM,
      .syntax = "path zone=name:size [format=format] [timeout=time] [id=id] [md5=text]",
-     .doc =
-         "A log of sessions, and the zone of shared memory in which they are kept. A session is over when no request of it came for the "
-         "timeout, by default 30s. Requests with the same id, 32 hexadecimal digits, belong together; without one, those "
-         "with the same text."},
+     .doc = "Defines a log of sessions and the shared memory zone for open sessions. A "
+            "session ends if there is no request for the timeout, by default 30s. Requests "
+            "with the same `id`, 32 hexadecimal digits, form a session; if it is missing "
+            "or invalid, those with the same MD5 of the text `md5`."},
     {"session_log", IN_HTTP_ALL, CUSTOM_FIELD(S, zone, session_log_apply), ARGS(1, 1),
-     .initial = "off", .syntax = "name | off",
-     .doc = "Adds requests to the sessions of this zone."},
+     .initial = "off", .syntax = "name | off", .doc = "Zone whose sessions include the requests."},
     {0},
 };
 #undef S

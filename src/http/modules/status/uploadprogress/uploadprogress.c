@@ -244,15 +244,15 @@ static bool get_callback(struct variable_env *env, const struct variable *variab
 
 static const struct variable progress_variables[] = {
     {.name = STR_INIT("uploadprogress_received"),
-     .doc = "Bytes of the upload that were received.",
+     .doc = "Number of bytes of the upload that have been received.",
      .get = get_received,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uploadprogress_length"),
-     .doc = "Length of the upload.",
+     .doc = "Total length of the upload.",
      .get = get_length,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uploadprogress_status"),
-     .doc = "Starting, uploading, error or done.",
+     .doc = "State of the upload: starting, uploading, error or done.",
      .get = uploadprogress_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uploadprogress_callback"),
@@ -382,36 +382,33 @@ static bool progress_finish(struct conf_scope *scope, void *settings)
 static const struct directive progress_rows[] = {
     {"upload_progress", IN_HTTP, CUSTOM(uploadprogress_zone_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "name size",
-     .doc =
-         "A zone of shared memory in which uploads are noted, for all workers. 1m is enough for some 10,000."},
+     .doc = "Defines a shared memory zone with the state of uploads. 1m is sufficient for "
+            "about 10,000 uploads."},
     {"track_uploads", IN_LOCATION, CUSTOM_FIELD(S, tracked, track_apply), ARGS(2, 2),
      .syntax = "zone time",
-     .doc =
-         "Notes in this zone how far the body of a POST request has come that names itself by the field, or the "
-         "argument, X-Progress-ID; what became of it is remembered so long. A second upload of a name under way is "
-         "answered with 500."},
+     .doc = "Records the progress of POST requests with an ID in the field or argument "
+            "X-Progress-ID. The result is kept for this time. A second upload with the ID "
+            "of a current one is refused with 500."},
     {"report_uploads", IN_SERVER | IN_LOCATION, CUSTOM_FIELD(S, reported, report_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "zone",
-     .doc =
-         "Answers with the state of the upload that the request names: starting (nothing is known of it), uploading, "
-         "done, or error."},
+     .doc = "Responds with the state of the upload with the ID in the request: starting "
+            "(the upload is unknown), uploading, done or error."},
     {"upload_progress_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Progress-ID",
-     .doc = "The field, or the argument, that has the name of an upload."},
+     .doc = "Name of the field or argument with the ID of an upload."},
     {"upload_progress_content_type", IN_HTTP_ALL, STRING(S, content_type),
-     .initial = "text/javascript", .doc = "The media type of reports."},
+     .initial = "text/javascript", .doc = "Media type of reports."},
     {"upload_progress_jsonp_parameter", IN_HTTP_ALL, STRING(S, callback), .initial = "callback",
-     .doc = "The argument that has the name of the function that a JSONP report calls."},
+     .doc = "Name of the argument with the name of the JSONP function."},
     {"upload_progress_java_output", IN_HTTP_ALL, CUSTOM(java_apply), ARGS(0, 0),
-     .repeat = REPEAT_CUSTOM, .doc = "Reports are objects of JavaScript."},
+     .repeat = REPEAT_CUSTOM, .doc = "Reports are JavaScript objects."},
     {"upload_progress_json_output", IN_HTTP_ALL, CUSTOM(json_apply), ARGS(0, 0),
      .repeat = REPEAT_CUSTOM, .doc = "Reports are JSON."},
     {"upload_progress_jsonp_output", IN_HTTP_ALL, CUSTOM(jsonp_apply), ARGS(0, 0),
-     .repeat = REPEAT_CUSTOM, .doc = "Reports are JSONP, which they are where nothing is said."},
+     .repeat = REPEAT_CUSTOM, .doc = "Reports are JSONP, which is the default."},
     {"upload_progress_template", IN_HTTP_ALL, CUSTOM(template_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "starting | uploading | done | error text",
-     .doc =
-         "The text of the report of a state, with $uploadprogress_received, $uploadprogress_length, "
-         "$uploadprogress_status and $uploadprogress_callback."},
+     .doc = "Text of reports for a state. It may contain $uploadprogress_received, "
+            "$uploadprogress_length, $uploadprogress_status and $uploadprogress_callback."},
     {0},
 };
 #undef S

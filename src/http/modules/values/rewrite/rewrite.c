@@ -383,23 +383,26 @@ static void rewrite_fresh(void *settings)
 static const struct directive rewrite_rows[] = {
     {"rewrite", IN_REWRITE, CUSTOM(rewrite_apply), ARGS(2, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "regex replacement [last | break | redirect | permanent]",
-     .doc = "Changes a URI that matches. Without a flag the next directive sees the new URI; last "
-            "searches a location for it, break stays. The replacement may be a named location."},
+     .doc = "Changes a URI that matches the regular expression. Without a flag, later "
+            "directives process the new URI; `last` searches for a location with it, "
+            "`break` stays in the location. The replacement may be a named location."},
     {"return", IN_REWRITE, CUSTOM(return_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "code [text] | code URL | URL",
-     .doc = "Answers at once. 444 closes the connection without an answer."},
+     .doc = "Responds immediately. 444 closes the connection without a response."},
     {"set", IN_REWRITE, CUSTOM(set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "$variable value", .doc = "Assigns a value to a variable."},
     {"if", IN_SERVER | IN_LOCATION, BLOCK(if_enter), .apply = if_apply, ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "(condition)",
-     .doc = "Settings and rewrite directives for requests that meet a condition: a variable alone, "
-            "compared by = != ~ ~* !~ !~* < > <= >=, or -f -d -e -x (with ! in front) on a path."},
+     .doc = "Contains settings and rewrite directives for requests that meet a condition: "
+            "a variable; a comparison with = != ~ ~* !~ !~* < > <= >=; or a check of a "
+            "path with -f -d -e -x, which may be negated with `!`."},
     {"break", IN_REWRITE, CUSTOM(break_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc = "Ends the rewrite directives of this pass."},
+     .doc = "Stops the processing of rewrite directives."},
     {"rewrite_log", IN_HTTP | IN_REWRITE, FLAG(L, rewrite_log), .initial = "off",
-     .doc = "Logs what rewrite directives do, at level notice."},
+     .doc = "Whether the results of rewrite directives are logged at level notice."},
     {"uninitialized_variable_warn", IN_HTTP | IN_REWRITE, FLAG(L, uninitialized_variable_warn),
-     .initial = "on", .doc = "Warns of variables that are used before they have a value."},
+     .initial = "on",
+     .doc = "Whether a warning is logged if a variable is used before it has a value."},
     {0},
 };
 #undef L
