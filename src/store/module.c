@@ -354,45 +354,46 @@ static void stores_end(struct generation *generation)
 static const struct directive main_rows[] = {
     {"redis_store", IN_MAIN, .type = TYPE_BLOCK, .apply = store_apply, .enter = store_enter,
      ROW_SOURCE, ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "name",
-     .doc =
-         "A store in Redis or Valkey for what nodes share: zones with `sync`. Each worker has one connection to "
-         "it. Without zones that use it nothing is stored."},
+     .doc = "Defines a store in Redis or Valkey for state that several nodes share: zones with "
+            "`sync`. Each worker opens one connection to it. If no zone uses the store, nothing "
+            "is stored."},
     {0},
 };
 
 static const struct directive store_rows[] = {
     {"server", IN, CUSTOM_FIELD(S, servers, server_apply), ARGS(1, 2), .repeat = REPEAT_APPEND,
      .syntax = "address[:port] [resolve]",
-     .doc =
-         "A server: of several, standalone ones are tried in turn, sentinels and nodes of a cluster are asked for the "
-         "others. The port is 6379, of sentinels 26379. With `resolve` the name is looked up while the service runs."},
+     .doc = "Address of a server. If there are several, standalone servers are tried in turn, "
+            "while sentinels and cluster nodes are queried for the others. The default port is "
+            "6379, or 26379 for sentinels. With `resolve`, the name is resolved again while the "
+            "server runs."},
     {"mode", IN, CUSTOM_FIELD(S, mode, mode_apply), ARGS(1, 2), .initial = "standalone",
      .syntax = "standalone | sentinel primary | cluster",
-     .doc =
-         "What the servers are: the store itself; sentinels that watch this primary; or nodes of a cluster."},
-    {"user", IN, STRING(S, user), .syntax = "name",
-     .doc = "The user of the ACL; by default `default`."},
+     .doc = "Role of the servers: the store itself, sentinels that monitor this primary, or "
+            "nodes of a cluster."},
+    {"user", IN, STRING(S, user), .syntax = "name", .doc = "ACL user name; by default `default`."},
     {"password_file", IN, CUSTOM_FIELD(S, password, password_file_apply), ARGS(1, 1),
      .syntax = "file",
-     .doc = "The file whose first line is the password. It is read with the configuration."},
+     .doc = "File with the password on its first line. It is read when the configuration is "
+            "loaded."},
     {"database", IN, NUMBER(S, database), .min = 0, .max = DATABASE_MAX, .initial = "0",
-     .doc = "The number of the database."},
-    {"prefix", IN, STRING(S, prefix), .initial = "portunus:", .syntax = "text",
-     .doc = "The beginning of the names of all keys: services that share a Redis have one each."},
+     .doc = "Number of the database."},
+    {"prefix", IN, STRING(S, prefix), .initial = "portunus:", .syntax = "string",
+     .doc = "Prefix of all keys. Services that share a Redis server need different prefixes."},
     {"timeout", IN, MSEC(S, timeout_ms), .min = 1, .max = 60000, .initial = "10ms",
-     .doc =
-         "The longest time that a request waits for the store. Then it continues with what this node knows."},
+     .doc = "Time after which a request stops waiting for the store and continues with the "
+            "state of this node."},
     {"connect_timeout", IN, MSEC(S, connect_timeout_ms), .min = 1, .max = 60000, .initial = "1s",
-     .doc =
-         "The longest time for a connection, with TLS and login. No request waits for it beyond `timeout`."},
+     .doc = "Timeout for connecting, including the TLS handshake and authentication. No request "
+            "waits for it longer than `timeout`."},
     {"reply_max", IN, SIZE(S, reply_max), .min = 65536, .max = 1 << 30, .initial = "1m",
-     .doc = "The largest reply. A server that sends more is disconnected."},
+     .doc = "Largest size of a reply. The connection to a server that sends a larger one is "
+            "closed."},
     {"ssl", IN, FLAG(S, uses_tls), .initial = "off",
-     .doc = "Are connections to the store by TLS? Those to sentinels are not."},
-    CLIENT_TLS_ROWS(
-        IN, S, tls,
-        "The name that the server's certificate must have; by default the one of `server`, or the address that a "
-        "sentinel or a cluster gave."),
+     .doc = "Whether connections to the store use TLS. Connections to sentinels do not."},
+    CLIENT_TLS_ROWS(IN, S, tls,
+                    "Name that the server's certificate must have. By default, it is the name in "
+                    "`server`, or the address reported by a sentinel or a cluster node."),
     RESOLVER_ROWS(IN, S),
     {0},
 };

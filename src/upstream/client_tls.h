@@ -19,22 +19,22 @@ struct client_tls {
 bool client_tls_finish(struct conf *conf, const struct conf_node *node, const char *block,
                        struct client_tls *own);
 
-/* The rows; MEMBER of SETTINGS is a struct client_tls. NAME_DOC: the text about `ssl_name`. */
+/* The rows; MEMBER of SETTINGS is a struct client_tls. NAME_DOC: the description of `ssl_name`. */
 #define CLIENT_TLS_ROWS(CONTEXT, SETTINGS, MEMBER, NAME_DOC)                                       \
     {"ssl_name", CONTEXT, STRING(SETTINGS, MEMBER.name), .syntax = "name", .doc = NAME_DOC},       \
         {"ssl_server_name", CONTEXT, FLAG(SETTINGS, MEMBER.sends_name), .initial = "on",           \
-         .doc = "Is the name sent (SNI, RFC 6066)?"},                                              \
+         .doc = "Whether the name is sent in the TLS handshake (SNI, RFC 6066)."},                 \
         {"ssl_verify", CONTEXT, FLAG(SETTINGS, MEMBER.verifies), .initial = "on",                  \
-         .doc = "Must the certificate be trusted, and be for the name?"},                          \
+         .doc = "Whether the server's certificate is verified, including its name."},              \
         {"ssl_trusted_certificate", CONTEXT, CONF_PATH(SETTINGS, MEMBER.trusted),                  \
-         .doc = "PEM file of authorities that are trusted."},                                      \
+         .doc = "PEM file with trusted CA certificates."},                                         \
         {"ssl_crl", CONTEXT, CONF_PATH(SETTINGS, MEMBER.crl),                                      \
-         .doc = "PEM file of revoked certificates."},                                              \
+         .doc = "PEM file with certificate revocation lists (CRL)."},                              \
         {"ssl_certificate", CONTEXT, CONF_PATH(SETTINGS, MEMBER.certificate),                      \
-         .doc = "The certificate of this node, for servers that ask for one."},                    \
+         .doc = "PEM file with the client certificate, for servers that request one."},            \
     {                                                                                              \
         "ssl_certificate_key", CONTEXT, CONF_PATH(SETTINGS, MEMBER.certificate_key),               \
-            .doc = "Its key."                                                                      \
+            .doc = "PEM file with the key of the client certificate."                              \
     }
 
 #endif

@@ -122,15 +122,16 @@ static bool protocol_apply(struct conf_scope *scope, const struct directive *row
 }
 
 static const struct directive block_rows[] = {
-    {"mail", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0), .doc = "The settings of all mail servers."},
-    {"imap", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0), .doc = "Old name of mail. Of Tengine.",
+    {"mail", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0),
+     .doc = "Contains the configuration of mail servers."},
+    {"imap", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0), .doc = "Old name of mail. From Tengine.",
      .replaced_by = "mail"},
     {0},
 };
 
 static const struct directive main_rows[] = {
     {"server", IN_MAIL, BLOCK(server_enter), ARGS(0, 0), .repeat = REPEAT_APPEND,
-     .doc = "A mail server: the addresses it listens on, and what it speaks."},
+     .doc = "Configures a mail server: its addresses and its protocol."},
     {0},
 };
 
@@ -138,29 +139,32 @@ static const struct directive main_rows[] = {
 static const struct directive server_rows[] = {
     {"listen", IN_MAIL_SERVER, CUSTOM(mail_listen_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "address:port | port | unix:path [parameters]",
-     .doc = "An address that this server answers on."},
+     .doc = "Address and port on which the server accepts connections."},
     {"protocol", IN_MAIL_SERVER, CUSTOM(protocol_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "imap | pop3 | smtp",
-     .doc = "What is spoken. Else it follows from the port: 143, 993; 110, 995; 25, 587, 465."},
+     .doc = "Protocol of the server. By default, it follows from the port: 143 and 993 for IMAP, "
+            "110 and 995 for POP3, 25, 587 and 465 for SMTP."},
     {"server_name", IN_MAIL_ALL, STRING(S, server_name),
-     .doc = "The name in greetings and for backends; by default the name of the machine."},
+     .doc = "Name of the server, in greetings and in commands to backends. By default, the host "
+            "name."},
     {"timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "60s",
-     .doc =
-         "Time for a command of a client, and for an answer of a backend, before it is logged in."},
+     .doc = "Timeout for a command of a client, and for a response of a backend, before the "
+            "login is complete."},
     {"max_errors", IN_MAIL_ALL, NUMBER(S, max_errors), .initial = "5",
-     .doc = "A client is turned away after so many commands that are none."},
+     .doc = "Number of invalid commands after which the connection is closed."},
     {"so_keepalive", IN_MAIL_ALL, FLAG(S, so_keepalive), .initial = "off",
-     .doc =
-         "Has the system probe idle connections to backends, and those of clients where `listen` does not say. Of Tengine.",
+     .doc = "Whether TCP keepalive is enabled on connections to backends, and on client "
+            "connections whose `listen` has no `so_keepalive`. From Tengine.",
      .replaced_by = "listen ... so_keepalive"},
     {"resolver", IN_MAIL_ALL, CUSTOM_FIELD(S, resolver, resolver_or_off_row_apply),
      ARGS(1, ARGS_ANY), .syntax = "off | " RESOLVER_SYNTAX,
-     .doc = "Name servers by which the names of SMTP clients are found; off: no names."},
+     .doc = "Name servers that are used to find the host names of SMTP clients. `off` disables "
+            "the lookup."},
     RESOLVER_TIMEOUT_ROW(IN_MAIL_ALL, S),
     {"error_log", IN_MAIL_ALL, CUSTOM_FIELD(S, error_log, error_log_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
      .syntax = "file | stderr | syslog:parameters | pipe:command [level] [json]",
-     .doc = "Where errors of sessions are logged."},
+     .doc = "Destination of the error log for sessions."},
     {0},
 };
 #undef S
@@ -256,7 +260,7 @@ static bool trust_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive rows[] = {
     {"set_real_ip_from", IN_MAIL_ALL, CUSTOM_FIELD(struct mail_realip, forwarded, trust_apply),
      ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "address | CIDR | unix: | host",
-     .doc = "PROXY headers from there are used for the client's address."},
+     .doc = "Address of a trusted proxy, whose PROXY protocol header sets the client's address."},
     {0},
 };
 

@@ -59,13 +59,17 @@ static bool header_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive rows[] = {
     {"auth_http", IN_MAIL_ALL, CUSTOM(auth_http_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
-     .syntax = "URL", .doc = "The HTTP server that checks logins and selects the backend."},
+     .syntax = "URL",
+     .doc = "URL of the HTTP authentication server, which checks logins and selects the backend."},
     {"auth_http_timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "60s",
-     .doc = "Time for its answer, the connection included."},
+     .doc = "Timeout for the response of the authentication server, including the time to "
+            "connect."},
     {"auth_http_header", IN_MAIL_ALL, CUSTOM(header_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "name value", .doc = "A field that is added to each question."},
+     .syntax = "name value",
+     .doc = "Adds a header field to requests to the authentication server."},
     {"auth_http_pass_client_cert", IN_MAIL_ALL, FLAG(S, passes_client_cert), .initial = "off",
-     .doc = "Sends the client's certificate along, as PEM in the field Auth-SSL-Cert."},
+     .doc = "Whether the client's certificate is sent to the authentication server, in PEM "
+            "format in the Auth-SSL-Cert field."},
     {0},
 };
 #undef S

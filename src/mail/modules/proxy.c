@@ -12,21 +12,22 @@ static const struct directive_word protocol_words[] = {
 #define S struct mail_proxy
 static const struct directive rows[] = {
     {"proxy", IN_MAIL_ALL, FLAG(S, proxy), .initial = "off",
-     .doc = "Accepted and ignored: a session always goes to the backend that the authentication "
-            "server names, as with nginx."},
+     .doc = "Accepted and ignored: a session is always proxied to the backend that the "
+            "authentication server returns, as in nginx."},
     {"proxy_buffer", IN_MAIL_ALL, SIZE(S, buffer), .initial = "4k", .min = 64, .max = 1 << 20,
-     .doc = "Bytes of a line of a backend at most, and of a piece that is carried."},
+     .doc = "Size of the buffer for data from backends. It also limits the length of a backend's "
+            "response line before login."},
     {"proxy_timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "24h",
-     .doc = "A session ends when neither side has sent anything for so long."},
+     .doc = "Time after which a session ends if no data is transferred in either direction."},
     {"proxy_pass_error_message", IN_MAIL_ALL, FLAG(S, pass_error_message), .initial = "off",
-     .doc = "Passes the error message of a backend to clients."},
+     .doc = "Whether the error message of a backend is passed to the client."},
     {"proxy_protocol", IN_MAIL_ALL, ENUM(S, protocol, protocol_words), .initial = "off",
-     .doc =
-         "Connections to backends begin with a header of the PROXY protocol, of version 1 or 2."},
+     .doc = "Starts each connection to a backend with a PROXY protocol header, of version 1 or 2."},
     {"proxy_smtp_auth", IN_MAIL_ALL, FLAG(S, smtp_auth), .initial = "off",
-     .doc = "Logs in to SMTP backends with what the client logged in with."},
+     .doc = "Whether the client's credentials are used to authenticate to SMTP backends."},
     {"xclient", IN_MAIL_ALL, FLAG(S, xclient), .initial = "on",
-     .doc = "Sends the client's address and login to SMTP backends by XCLIENT."},
+     .doc = "Whether the client's address and login are passed to SMTP backends by the XCLIENT "
+            "command."},
     {0},
 };
 #undef S

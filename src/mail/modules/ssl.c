@@ -32,10 +32,11 @@ static const struct directive_word starttls_words[] = {
 static const struct directive rows[] = {
     {"ssl", IN_MAIL_ALL, FLAG(struct mail_ssl, ssl), .initial = "off", .apply = ssl_apply,
      .replaced_by = "listen ... ssl",
-     .doc = "Old form of the ssl parameter of listen, for all addresses of a server."},
+     .doc = "Old form of the `ssl` parameter of listen, for all addresses of a server."},
     {"starttls", IN_MAIL_ALL, ENUM(struct mail_ssl, starttls, starttls_words), .initial = "off",
      .apply = starttls_apply,
-     .doc = "Lets clients change to TLS by a command; with only, they log in after that alone."},
+     .doc = "Whether clients may switch to TLS by the STARTTLS or STLS command. With `only`, "
+            "they can log in only after that."},
     TLS_SERVER_ROWS(IN_MAIL_ALL),
     {0},
 };

@@ -185,69 +185,79 @@ static const struct directive_word debug_points_words[] = {{"stop", 1}, {"abort"
 static const struct directive core_rows[] = {
     {"config_history", IN_MAIN, CUSTOM(apply_history), ARGS(1, 2),
      .syntax = "<number> [<directory>]", .initial = "0",
-     .doc =
-         "Keeps the configuration that runs and so many before it, for `nginx -t --diff` and `nginx -s rollback`, in a directory that only the master's user may write; by default config_history below the prefix. 0 keeps none."},
+     .doc = "Keeps the running configuration and this number of earlier ones, for `nginx -t "
+            "--diff` and `nginx -s rollback`. The directory must be writable only by the user "
+            "of the master process; by default it is config_history in the prefix. 0 keeps none."},
     {"daemon", IN_MAIN, FLAG(struct core_settings, daemon), .initial = "on",
-     .doc = "Runs in the background."},
+     .doc = "Whether the server runs in the background as a daemon."},
     {"master_process", IN_MAIN, FLAG(struct core_settings, master_process), .initial = "on",
-     .doc = "Off: one process does all the work, for debugging."},
+     .doc = "Whether worker processes are started. When off, a single process does all the work, "
+            "for debugging."},
     {"debug_points", IN_MAIN, ENUM(struct core_settings, debug_points, debug_points_words),
-     .doc = "What a worker that was ended by WINCH does at its end: stop, or leave a core file."},
+     .doc = "What a worker does when it exits after a WINCH signal: `stop` suspends it, `abort` "
+            "makes it dump core. For debugging."},
     {"env", IN_MAIN, CUSTOM(apply_env), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<name>[=<value>]", .initial = "TZ",
-     .doc = "A variable of the environment that workers keep or get; they have no others but TZ."},
+     .doc = "Environment variable that workers inherit, or that is set for them to the given "
+            "value. All others except TZ are removed."},
     {"master_env", IN_MAIN, CUSTOM(apply_master_env), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<name>[=<value>]",
-     .doc = "A variable of the master's own environment, 1 when no value is given."},
+     .doc = "Sets an environment variable of the master process, to 1 if no value is given."},
     {"load_module", IN_MAIN, CUSTOM(dso_row_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<file>",
-     .doc =
-         "Loads a module. A file that is not there, or that is nginx's own, is looked for by its name in the folder of --modules-path, too. A module that is linked in already is skipped; so is, with a warning, one that cannot be loaded: an error is only the use of its directives."},
+     .doc = "Loads a dynamic module. A file that does not exist, or that was built for nginx, "
+            "is also searched for by its name in the directory set by `--modules-path`. A "
+            "module that is compiled in is skipped. A module that cannot be loaded is skipped "
+            "with a warning; only the use of its directives is then an error."},
     {"lock_file", IN_MAIN, PATH(struct core_settings, lock_path), .initial = DEFAULT_LOCK,
-     .doc = "Accepted and ignored: locks live in shared memory and need no file."},
+     .doc = "Accepted and ignored: locks are in shared memory and need no file."},
     {"pid", IN_MAIN, PATH(struct core_settings, pid_path), .initial = DEFAULT_PID,
-     .doc = "The file that holds the number of the master process."},
+     .doc = "File that stores the process ID of the master process."},
     {"pipe_set_size", IN_MAIN, SIZE(struct core_settings, pipe_set_size), .min = PIPE_SIZE_LEAST,
      .max = INT_MAX,
-     .doc = "Size of the pipes to programs that logs go to, at least 64k; by default as the system "
-            "has it. Linux lets a user other than root have no more than fs.pipe-max-size."},
+     .doc = "Size of the pipes to the programs that receive logs, at least 64k. By default, the "
+            "system's size is used. On Linux, users other than root cannot exceed "
+            "fs.pipe-max-size."},
     {"timer_resolution", IN_MAIN, MSEC(struct core_settings, timer_resolution_ms),
      .doc = "Accepted and ignored: the clock is read once in each iteration of the event loop."},
     {"user", IN_MAIN, CUSTOM(apply_user), ARGS(1, 2), .syntax = "<user> [<group>]",
-     .initial = DEFAULT_USER " " DEFAULT_GROUP, .doc = "Whose rights the workers have."},
+     .initial = DEFAULT_USER " " DEFAULT_GROUP, .doc = "User and group of the worker processes."},
     {"worker_cpu_affinity", IN_MAIN, CUSTOM(apply_affinity), ARGS(1, ARGS_ANY),
      .syntax = "<mask> ... | auto [<mask>] | off",
-     .doc = "CPUs of the workers: a mask of binary digits for each, CPU 0 last; auto gives each "
-            "worker one of those that the process may use."},
+     .doc = "Binds workers to CPUs. Each mask has one binary digit for each CPU, with CPU 0 "
+            "last. `auto` binds each worker to one of the CPUs that the process may use."},
     {"worker_priority", IN_MAIN, CUSTOM(apply_worker_priority), ARGS(1, 1), .syntax = "<number>",
-     .initial = "0", .doc = "Nice value of the workers."},
+     .initial = "0", .doc = "Nice value of the worker processes."},
     {"worker_processes", IN_MAIN, CUSTOM(apply_worker_processes), ARGS(1, 1),
      .syntax = "<number> | auto", .initial = "1",
-     .doc =
-         "How many workers; auto: one for each CPU that the process may use, by its affinity and by the CPU quota of its control group."},
+     .doc = "Number of worker processes. `auto` starts one for each CPU that the process may "
+            "use, according to its affinity and the CPU quota of its control group."},
     {"worker_rlimit_core", IN_MAIN, OFFSET(struct core_settings, worker_rlimit_core),
-     .doc = "Largest core file of a worker (RLIMIT_CORE)."},
+     .doc = "Largest size of a core file of a worker (RLIMIT_CORE)."},
     {"worker_rlimit_nofile", IN_MAIN, NUMBER(struct core_settings, worker_rlimit_nofile),
-     .doc = "Most open descriptors of a worker (RLIMIT_NOFILE)."},
+     .doc = "Largest number of open files of a worker (RLIMIT_NOFILE)."},
     {"worker_rlimit_sigpending", IN_MAIN, NUMBER(struct core_settings, worker_rlimit_sigpending),
-     .doc = "Most signals that may wait for a worker (RLIMIT_SIGPENDING)."},
+     .doc = "Largest number of queued signals of a worker (RLIMIT_SIGPENDING)."},
     {"worker_shutdown_timeout", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
-     .doc = "How long a worker that shuts down waits for its connections."},
+     .doc = "Time after which a worker that shuts down gracefully closes the connections that "
+            "are still open."},
     {"shutdown_delay", IN_MAIN, MSEC(struct core_settings, shutdown_delay_ms), .initial = "0",
-     .doc =
-         "So long after QUIT the service still accepts and answers, while `ready` says 503 and responses ask clients to "
-         "connect elsewhere; then it shuts down. A second QUIT ends the delay."},
+     .doc = "Delay between the QUIT signal and the shutdown. Meanwhile the server still accepts "
+            "and answers requests, `ready` responds with 503, and responses ask clients to "
+            "connect elsewhere. A second QUIT ends the delay."},
     {"force_exit", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
-     .replaced_by = "worker_shutdown_timeout", .doc = "Tengine 2's name of the same."},
+     .replaced_by = "worker_shutdown_timeout",
+     .doc = "Name of worker_shutdown_timeout in Tengine 2."},
     {"working_directory", IN_MAIN, PATH(struct core_settings, working_directory),
-     .doc = "Current directory of the workers; core files are written there."},
+     .doc = "Working directory of the workers, in which core files are written."},
     {"reload_confirm", IN_MAIN, MSEC(struct core_settings, reload_confirm_ms), .initial = "0",
-     .doc =
-         "After a reload the former configuration returns by itself, unless `nginx -s confirm` comes within this time. Needs config_history. 0: a reload needs no confirmation."},
+     .doc = "Time after which a reload is undone and the previous configuration restored, "
+            "unless `nginx -s confirm` is run before. Requires config_history. 0: a reload "
+            "needs no confirmation."},
     {"thread_stack_size", IN_MAIN, OBSOLETE, ARGS(1, 1),
-     .doc = "Of threads that Tengine no longer has."},
+     .doc = "Accepted and ignored: it configures threads that Tengine no longer has."},
     {"worker_threads", IN_MAIN, OBSOLETE, ARGS(1, 1),
-     .doc = "Of threads that Tengine no longer has."},
+     .doc = "Accepted and ignored: it configures threads that Tengine no longer has."},
     {0},
 };
 
@@ -339,7 +349,8 @@ static bool apply_include(struct conf_scope *scope, const struct directive *row,
 static const struct directive conf_rows[] = {
     {"include", IN_ANY, CUSTOM(apply_include), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<file> | <mask>",
-     .doc = "Reads another file, or all files that match, sorted by name, as if they stood here."},
+     .doc = "Includes another file, or all files that match the mask, in the order of their "
+            "names."},
     {0},
 };
 
@@ -367,8 +378,8 @@ static bool apply_pcre_jit(struct conf_scope *scope, const struct directive *row
 static const struct directive regex_rows[] = {
     {"pcre_jit", IN_MAIN, FLAG(struct regex_settings, pcre_jit), .initial = "on",
      .apply = apply_pcre_jit,
-     .doc =
-         "Compiles regular expressions to machine code. On unless it is turned off; nginx has it off."},
+     .doc = "Whether regular expressions are compiled to machine code (PCRE JIT). In nginx, the "
+            "default is off."},
     {0},
 };
 

@@ -85,19 +85,22 @@ static bool enter_dso(struct conf_scope *scope, const struct directive *row, str
 }
 
 static const struct directive main_rows[] = {
-    {"dso", IN_MAIN, BLOCK(enter_dso), .doc = "Loads modules; the older form of load_module."},
+    {"dso", IN_MAIN, BLOCK(enter_dso),
+     .doc = "Loads dynamic modules. Older form of load_module. From Tengine."},
     {0},
 };
 
 static const struct directive dso_rows[] = {
     {"load", IN_DSO, CUSTOM(dso_row_apply), ARGS(1, 2), .repeat = REPEAT_APPEND,
      .syntax = "[<name>] <file>",
-     .doc = "Loads a module: a file with or without .so, looked for as an absolute name, under "
-            "path, and in the default directory of modules. One that is linked in is skipped."},
+     .doc = "Loads a module. The name may omit `.so`; a relative name is searched for in the "
+            "directory set by `path` and in the default directory for modules. A module that is "
+            "compiled in is skipped."},
     {"path", IN_DSO, CUSTOM(dso_row_apply), ARGS(1, 1), .syntax = "<directory>",
-     .initial = DEFAULT_MODULES_PATH, .doc = "Where load looks for modules."},
+     .initial = DEFAULT_MODULES_PATH, .doc = "Directory in which `load` searches for modules."},
     {"module_stub", IN_DSO, OBSOLETE, ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "<name>",
-     .doc = "It set the order of modules in Tengine 2; here the order is fixed."},
+     .doc = "Accepted and ignored: it sets the order of modules in Tengine 2; here the order is "
+            "fixed."},
     {0},
 };
 

@@ -23,11 +23,11 @@ static const struct directive rows[] = {
      .syntax = "<file> | stderr | file:<file> | memory:<size> | pipe:<command> | "
                "syslog:server=<address>[,<parameter>=<value>] | "
                "syslog:<facility>[:<level>[:<target>[:<port>][:<ident>]]] [<level>] [json]",
-     .doc =
-         "Where errors are logged, and down to which level: emerg, alert, crit, error, warn, "
-         "notice, info or debug; error when none is named. May be given several times. pipe: starts "
-         "the command with the master's rights and writes lines to its standard input; those it does not "
-         "take in time are lost and counted."},
+     .doc = "Destination of the error log, and the lowest level that is logged: emerg, alert, "
+            "crit, error, warn, notice, info or debug; by default error. May be specified "
+            "several times. `pipe:` runs the command as the user of the master process and "
+            "writes lines to its standard input; lines that it does not read in time are "
+            "dropped and counted."},
     {0},
 };
 
@@ -73,7 +73,8 @@ const struct module ngx_errlog_module = {
 /* Tengine 2's syslog. The targets `syslog:…` themselves belong to error_log and access_log. */
 static const struct directive syslog_rows[] = {
     {"syslog_retry_interval", IN_MAIN, OBSOLETE, ARGS(1, 1), .syntax = "time",
-     .doc = "Of Tengine 2.1: a target that failed is tried again with the next line."},
+     .doc = "Accepted and ignored, from Tengine 2.1: a target that failed is tried again with "
+            "the next line."},
     {0},
 };
 

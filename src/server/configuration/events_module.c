@@ -128,7 +128,8 @@ static bool enter_events(struct conf_scope *scope, const struct directive *row,
 }
 
 static const struct directive block_rows[] = {
-    {"events", IN_MAIN, BLOCK(enter_events), .doc = "How connections are taken and watched."},
+    {"events", IN_MAIN, BLOCK(enter_events),
+     .doc = "Contains the directives that control how connections are accepted and processed."},
     {0},
 };
 
@@ -136,49 +137,55 @@ static const struct directive events_rows[] = {
     {"worker_connections", IN_EVENTS,
      CUSTOM_FIELD(struct events_settings, worker_connections, apply_worker_connections), ARGS(1, 1),
      .initial = "512", .syntax = "<number>",
-     .doc = "Most connections of one worker at one time, those to upstreams included."},
+     .doc = "Largest number of simultaneous connections of a worker, including those to upstream "
+            "servers."},
     {"connections", IN_EVENTS,
      CUSTOM_FIELD(struct events_settings, worker_connections, apply_worker_connections), ARGS(1, 1),
      .syntax = "<number>", .replaced_by = "worker_connections",
-     .doc = "The older name of worker_connections."},
+     .doc = "Older name of worker_connections."},
     {"worker_requests", IN_EVENTS,
      CUSTOM_FIELD(struct events_settings, worker_requests, apply_worker_requests), ARGS(1, 1),
      .initial = "auto", .syntax = "auto | <number>",
-     .doc =
-         "Most requests that one worker works on at one time; answers that wait for their clients count "
-         "with HTTP/2. A request beyond that is answered with 503, or its stream refused (REFUSED_STREAM). A "
-         "connection that has none at work is served first: as many places as worker_connections, at most "
-         "half, are kept for those, and one with many gets no further one than are left. auto: 32 KB for "
-         "each, out of an eighth of the memory (65536 at most), and at least two for each connection."},
+     .doc = "Largest number of requests that a worker processes at the same time; with HTTP/2, "
+            "responses that wait for their clients count as well. A request beyond the limit is "
+            "answered with 503, or its stream is refused (REFUSED_STREAM). A part of the limit, "
+            "as large as worker_connections but at most half, is reserved for connections "
+            "without a request in progress. `auto` allows 32 KB for each request from an eighth "
+            "of the memory, divided among the workers: at most 65536 requests, and at least two "
+            "for each connection."},
     {"use", IN_EVENTS, CUSTOM(apply_use), ARGS(1, 1), .syntax = "<method>",
-     .doc = "The event method: epoll; poll and select also mean epoll."},
+     .doc = "Method of processing connections. Only epoll is used: poll and select are accepted "
+            "and also mean epoll."},
     {"multi_accept", IN_EVENTS, FLAG(struct events_settings, multi_accept), .initial = "off",
-     .doc = "Accepts all waiting connections at once instead of one by one."},
+     .doc = "Whether a worker accepts all waiting connections in one iteration of its event "
+            "loop. When off, it accepts one or, under load, a limited number of them."},
     {"accept_mutex", IN_EVENTS, FLAG(struct events_settings, accept_mutex), .initial = "off",
-     .doc = "Accepted and ignored: workers that share a socket are woken one at a time by the "
-            "kernel, and with a socket for each worker no turns are needed."},
+     .doc = "Accepted and ignored: the kernel wakes workers that share a socket one at a time, "
+            "and with a socket for each worker no mutex is needed."},
     {"accept_mutex_delay", IN_EVENTS, MSEC(struct events_settings, accept_mutex_delay_ms),
-     .initial = "500ms", .doc = "Belongs to accept_mutex, and is accepted and ignored like it."},
+     .initial = "500ms", .doc = "Accepted and ignored, as accept_mutex is."},
     {"reuse_port", IN_EVENTS, FLAG(struct events_settings, reuse_port), .initial = "off",
      .apply = apply_reuse_port,
-     .doc = "A listening socket for each worker (SO_REUSEPORT). When it is not said, that is done "
-            "where there is more than one worker."},
+     .doc = "Whether each worker has its own listening socket (SO_REUSEPORT). If the directive "
+            "is not set, this is enabled when there is more than one worker."},
     {"stall_threshold", IN_EVENTS, MSEC(struct events_settings, stall_threshold_ms),
      .initial = "1000ms",
-     .doc = "A turn of a worker's event loop that takes longer than this is logged and counted: "
-            "nothing else is served meanwhile. 0 turns it off."},
+     .doc = "An iteration of a worker's event loop that takes longer than this time is logged "
+            "and counted, because the worker serves nothing else meanwhile. 0 disables the check."},
     {"debug_connection", IN_EVENTS, CUSTOM(apply_debug_connection), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "<address> | <CIDR> | unix:",
-     .doc = "Logs connections from there with level debug; needs a build --with-debug."},
+     .doc = "Logs connections from these clients at level debug. Requires a build configured "
+            "`--with-debug`."},
     {0},
 };
 
 static const struct directive epoll_rows[] = {
     {"epoll_events", IN_EVENTS, NUMBER(struct epoll_settings, epoll_events), .initial = "512",
-     .min = 1, .max = 65536, .doc = "Most events that one turn of the loop takes."},
+     .min = 1, .max = 65536,
+     .doc = "Largest number of events returned by one call of epoll_wait()."},
     {"worker_aio_requests", IN_EVENTS, NUMBER(struct epoll_settings, worker_aio_requests),
      .initial = "32", .min = 1, .max = 65536,
-     .doc = "Most file reads of one worker that are under way at one time."},
+     .doc = "Largest number of outstanding asynchronous file reads of a worker."},
     {0},
 };
 

@@ -20,7 +20,7 @@ static bool apply_engine(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive engine_rows[] = {
     {"ssl_engine", IN_MAIN, CUSTOM(apply_engine), ARGS(1, 1), .syntax = "device",
-     .doc = "An engine of OpenSSL that does its work."},
+     .doc = "Name of the OpenSSL engine to use."},
     {0},
 };
 
@@ -47,7 +47,8 @@ static bool cache_finish(struct conf_scope *scope, void *settings)
 static const struct directive cache_rows[] = {
     {"ssl_object_cache_inheritable", IN_MAIN, FLAG(struct cache_settings, inherits),
      .initial = "on",
-     .doc = "A reload takes certificates, keys and lists over whose files did not change."},
+     .doc = "Whether a reload reuses certificates, keys and revocation lists whose files have "
+            "not changed."},
     {0},
 };
 

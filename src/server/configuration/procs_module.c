@@ -20,15 +20,15 @@ static bool enter_process(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive main_rows[] = {
     {"processes", IN_MAIN, BLOCK(enter_processes),
-     .doc = "Processes of modules besides the workers, as in Tengine."},
+     .doc = "Contains the processes that modules run besides the workers. From Tengine."},
     {0},
 };
 
 static const struct directive processes_rows[] = {
     {"process", IN_PROCESSES, BLOCK(enter_process), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .is_free_form = true, .syntax = "<name>",
-     .doc =
-         "The process of this name. None of the modules that there are has one: each name is an error."},
+     .doc = "Configures the process with this name. No existing module has one, so any name is "
+            "an error."},
     {0},
 };
 

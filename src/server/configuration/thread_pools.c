@@ -71,7 +71,8 @@ static const struct directive rows[] = {
     {"thread_pool", IN_MAIN, CUSTOM(apply_thread_pool), ARGS(2, 3), .repeat = REPEAT_APPEND,
      .syntax = "<name> threads=<number> [max_queue=<number>]",
      .initial = "default threads=32 max_queue=65536",
-     .doc = "Threads of each worker that read files for `aio threads`."},
+     .doc = "Defines a pool of threads in which each worker reads files for `aio threads`. "
+            "`max_queue` limits the number of waiting tasks."},
     {0},
 };
 

@@ -66,9 +66,8 @@ static void google_perftools_worker_end(struct generation *generation)
 static const struct directive perftools_rows[] = {
     {"google_perftools_profiles", IN_MAIN, PATH(struct perftools_settings, profiles),
      .syntax = "file",
-     .doc =
-         "Each worker writes a profile of its CPU time to FILE.PID when it ends, for pprof. The user of the workers must be "
-         "able to make files there."},
+     .doc = "Each worker writes a CPU profile to `file.PID`, for pprof, when it exits. The user "
+            "of the workers must be able to create files in its directory."},
     {0},
 };
 

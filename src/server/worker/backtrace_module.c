@@ -31,10 +31,11 @@ static bool backtrace_worker_start(struct generation *generation)
 
 static const struct directive backtrace_rows[] = {
     {"backtrace_log", IN_MAIN, PATH(struct backtrace_settings, path), .syntax = "file",
-     .doc = "Where a worker that crashes writes the frames of its stack; by default the error log, "
-            "where the line about the crash is."},
+     .doc = "File to which a worker that crashes writes a backtrace. By default, the backtrace "
+            "is written to the error log."},
     {"backtrace_max_stack_size", IN_MAIN, NUMBER(struct backtrace_settings, frames),
-     .initial = "30", .max = CRASH_FRAMES_MOST, .doc = "How many frames are written; 0: none."},
+     .initial = "30", .max = CRASH_FRAMES_MOST,
+     .doc = "Largest number of stack frames in a backtrace. 0 disables backtraces."},
     {0},
 };
 

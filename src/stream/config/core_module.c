@@ -60,7 +60,7 @@ static bool stream_enter(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive block_rows[] = {
     {"stream", IN_MAIN, BLOCK(stream_enter), ARGS(0, 0),
-     .doc = "The settings of all servers that pass TCP and UDP on."},
+     .doc = "Contains the configuration of TCP and UDP proxy servers."},
     {0},
 };
 
@@ -115,17 +115,20 @@ static bool server_enter(struct conf_scope *scope, const struct directive *row,
 #define M struct stream_main
 static const struct directive main_rows[] = {
     {"server", IN_STREAM, BLOCK(server_enter), ARGS(0, 0), .repeat = REPEAT_APPEND,
-     .doc = "A server, selected by address, and by the server name of TLS clients."},
+     .doc = "Configures a server. It is selected by address, and for TLS clients also by server "
+            "name."},
     {"server_names_hash_bucket_size", IN_STREAM, NUMBER(M, server_names_hash_bucket_size),
-     .initial = "64", .doc = "Accepted and ignored: the tables of names size themselves."},
+     .initial = "64",
+     .doc = "Accepted and ignored: the hash tables of server names are sized automatically."},
     {"server_names_hash_max_size", IN_STREAM, NUMBER(M, server_names_hash_max_size),
-     .initial = "512", .doc = "Accepted and ignored: the tables of names size themselves."},
+     .initial = "512",
+     .doc = "Accepted and ignored: the hash tables of server names are sized automatically."},
     {"variables_hash_bucket_size", IN_STREAM, NUMBER(M, variables_hash_bucket_size),
      .apply = conf_hash_size_check, .initial = "64",
-     .doc = "Accepted and ignored: the table of variables sizes itself."},
+     .doc = "Accepted and ignored: the hash table of variables is sized automatically."},
     {"variables_hash_max_size", IN_STREAM, NUMBER(M, variables_hash_max_size),
      .apply = conf_hash_size_check, .initial = "1024",
-     .doc = "Accepted and ignored: the table of variables sizes itself."},
+     .doc = "Accepted and ignored: the hash table of variables is sized automatically."},
     {0},
 };
 #undef M
@@ -200,37 +203,40 @@ static bool server_finish(struct conf_scope *scope, void *settings)
 static const struct directive server_rows[] = {
     {"listen", IN_STREAM_SERVER, CUSTOM(stream_listen_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
-     .syntax = "address:port [default_server] [ssl] [udp] [proxy_protocol] [options of the socket]",
-     .doc = "An address that the server listens on."},
+     .syntax = "address:port [default_server] [ssl] [udp] [proxy_protocol] [socket options]",
+     .doc = "Address and port on which the server accepts connections or datagrams."},
     {"server_name", IN_STREAM_SERVER, CUSTOM(server_name_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "name ...",
-     .doc = "Names of the server, which clients ask for in the handshake of TLS."},
+     .doc = "Names of the server, which clients request in the TLS handshake (SNI)."},
     {"preread_buffer_size", IN_BOTH, SIZE(S, preread_buffer_size), .initial = "16k",
-     .doc = "How much of what the client says first is looked at, at most."},
+     .doc = "Largest size of the data that is read in the preread phase. If it is not enough, "
+            "the session ends with status 400."},
     {"preread_timeout", IN_BOTH, MSEC(S, preread_timeout_ms), .initial = "30s",
-     .doc = "Longest time for the client to say it."},
+     .doc = "Timeout for the preread phase."},
     {"proxy_protocol_timeout", IN_BOTH, MSEC(S, proxy_protocol_timeout_ms), .initial = "30s",
-     .doc = "Longest time for the header of the PROXY protocol to come."},
+     .doc = "Timeout for reading the PROXY protocol header."},
     {"max_self_hops", IN_BOTH, NUMBER(S, max_self_hops), .initial = "10", .min = 0, .max = 250,
-     .doc = "How often a session may come to this server from this server itself, which is its own "
-            "backend then; one more and it ends with status 500. Of Portunus."},
+     .doc = "Largest number of times a session may reach this server from the server itself, "
+            "when one of its backends is the server itself. A session that exceeds it ends with "
+            "status 500. nginx does not have this directive."},
     {"tcp_nodelay", IN_BOTH, FLAG(S, tcp_nodelay), .initial = "on",
-     .doc = "TCP_NODELAY on the connections of clients and backends."},
+     .doc = "Whether TCP_NODELAY is enabled on connections with clients and backends."},
     {"udp_flow_key", IN_BOTH, TEMPLATE(S, udp_flow_key), .initial = "address",
-     .syntax = "address | quic | dtls | text",
-     .doc =
-         "What identifies UDP clients: address and port; these and the connection ids of QUIC or "
-         "DTLS, which a client keeps when its address changes; or a string with variables, such "
-         "as $remote_addr. The one in the default server of the address is used. Not in nginx."},
+     .syntax = "address | quic | dtls | string",
+     .doc = "Identifies the session to which a UDP datagram belongs: `address` is the client's "
+            "address and port; `quic` and `dtls` add the connection IDs, which a client keeps "
+            "when its address changes; a string with variables, such as `$remote_addr`, is "
+            "evaluated. The setting of the default server of the address is used. nginx does "
+            "not have this directive."},
     {"session_memory_limit", IN_BOTH, SIZE(S, session_memory_limit), .initial = "1m",
-     .doc =
-         "Most memory that one session takes for its variables and what is made of them, without "
-         "its buffers; beyond it ends with status 500. 0: no limit. Of Portunus."},
+     .doc = "Largest amount of memory that a session may use for variables and strings made "
+            "from them, without its buffers. A session that exceeds it ends with status 500. 0: "
+            "no limit. nginx does not have this directive."},
     RESOLVER_ROWS(IN_BOTH, S),
     {"error_log", IN_BOTH, CUSTOM_FIELD(S, error_log, error_log_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
      .syntax = "file | stderr | syslog:parameters | pipe:command [level] [json]",
-     .doc = "Where errors of sessions are logged."},
+     .doc = "Destination of the error log for sessions."},
     {0},
 };
 #undef S

@@ -16,9 +16,9 @@ static bool geo_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive geo_rows[] = {
     {"geo", IN_STREAM, FREE_FORM(geo_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "[$address] $variable",
-     .doc = "Defines a variable by the client's address, or by that in $address: the value of the "
-            "smallest network, or with `ranges` of the range, that has it. `default`, `delete`, "
-            "`volatile`."},
+     .doc = "Defines a variable whose value depends on the client's address, or on the address "
+            "in `$address`: the value of the smallest network that contains it, or with `ranges` "
+            "of the range. The block may also contain `default`, `delete` and `volatile`."},
     {0},
 };
 

@@ -226,22 +226,22 @@ static const struct directive rows[] = {
      .syntax = "[interval=time] [jitter=time] [fails=number] [passes=number] [mandatory "
                "[persistent]] [match=name] [port=number] [udp] [sync[=store]] [sync_interval=time]",
      .doc =
-         "Probes each server of the group that `proxy_pass` of this server leads to, one worker "
-         "for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. "
-         "Healthy means that a connection succeeds and the response fits `match`. With `udp` and "
-         "without `match` it means that the datagram \"" DATAGRAM_TEXT
-         "\" is not refused within a second. mandatory: "
-         "not served before the first good answer; persistent: the state survives a reload. Several "
-         "checks of a group: one that fails is enough. With `sync` one of the nodes that share a "
-         "redis_store probes a server for all."},
+         "Enables health checks of the servers of the group to which `proxy_pass` of this server "
+         "leads. One worker probes each server on behalf of all workers: by default every 5s; one "
+         "failed probe marks a server unhealthy, one successful probe healthy. A probe succeeds if "
+         "the connection is established and the response fits `match`. With `udp` and without "
+         "`match`, it succeeds if the datagram \"" DATAGRAM_TEXT
+         "\" is not refused within a second. With `mandatory`, a server is not used before its "
+         "first successful probe; with `persistent`, its state survives a reload. If a group has "
+         "several checks, a server that fails one of them is unhealthy. With `sync`, one of the "
+         "nodes that share a redis_store probes a server on behalf of all."},
     {"health_check_timeout", IN_BOTH, MSEC(struct check_settings, timeout_ms), .initial = "5s",
-     .min = 1, .max = INT32_MAX, .doc = "Longest time of one probe, connecting included."},
+     .min = 1, .max = INT32_MAX, .doc = "Timeout for a probe, including the time to connect."},
     {"match", IN_STREAM, FREE_FORM(match_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "name",
-     .doc =
-         "What a healthy answer is: lines `send text`, which is sent first, and `expect text | ~ regex "
-         "| ~* regex`, which must be somewhere in the first 64k of the answer. \\xHH in a text is a "
-         "byte."},
+     .doc = "Defines a healthy response: `send string` sends data first; `expect string | ~ "
+            "regex | ~* regex` must match in the first 64k of the response. `\\xHH` in a string "
+            "is a byte."},
     {0},
 };
 

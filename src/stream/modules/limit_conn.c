@@ -53,16 +53,16 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive conn_rows[] = {
     {"limit_conn_zone", IN_STREAM, CUSTOM(stream_limit_conn_zone_apply), ARGS(2, 4),
      .repeat = REPEAT_CUSTOM, .syntax = "key zone=name:size [sync[=store]] [sync_interval=time]",
-     .doc = "Shared memory in which sessions are counted by a key, such as $binary_remote_addr; a "
-            "session whose key is empty is not counted. With `sync` all nodes that share a "
-            "`redis_store` count together."},
+     .doc = "Defines a shared memory zone that counts the sessions for each value of a key, such "
+            "as `$binary_remote_addr`. Sessions with an empty key are not counted. With `sync`, "
+            "all nodes that share a `redis_store` count together."},
     CONN_LIMIT_ROWS(IN_STREAM | IN_STREAM_SERVER, struct conn_settings, limit_apply),
     {0},
 };
 
 static const struct variable conn_variables[] = {
     {.name = STR_INIT("limit_conn_status"),
-     .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
+     .doc = "Result of limiting connections: PASSED, REJECTED or REJECTED_DRY_RUN.",
      .get = stream_limit_conn_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

@@ -77,17 +77,17 @@ static bool log_finish(struct conf_scope *scope, void *settings)
 static const struct directive log_rows[] = {
     {"log_format", IN_STREAM, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "name [escape=default | json | none] string ...",
-     .doc = "Names a format for the access_log lines of stream."},
+     .doc = "Defines a log format for access_log."},
     {"access_log", IN_STREAM | IN_STREAM_SERVER, CUSTOM_FIELD(L, logs, access_log_apply),
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "path format [buffer=size] [gzip[=level]] [flush=time] [if=condition] | "
                "syslog:parameters format [if=condition] | pipe:command format [if=condition] | off",
-     .doc = "Writes a line for each session, when it is over. There may be several at one level; a "
-            "server with its own inherits none."},
+     .doc = "Writes a line to the log when a session ends. May be specified several times at the "
+            "same level. A server with its own access_log does not inherit those of stream."},
     {"open_log_file_cache", IN_STREAM | IN_STREAM_SERVER,
      CUSTOM_FIELD(L, paths, open_log_file_cache_apply), ARGS(1, 4), .initial = "off",
      .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",
-     .doc = "Keeps logs open whose paths hold variables."},
+     .doc = "Caches open log files whose paths contain variables."},
     {0},
 };
 #undef L

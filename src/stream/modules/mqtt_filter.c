@@ -137,19 +137,17 @@ static bool stream_mqtt_filter_finish(struct conf_scope *scope, void *arg)
 #define IN_BOTH IN_STREAM | IN_STREAM_SERVER
 static const struct directive rows[] = {
     {"mqtt", IN_BOTH, FLAG(S, is_on), .initial = "off",
-     .doc =
-         "Clients of TCP speak MQTT (3.1, 3.1.1, 5.0): a session that does not begin with CONNECT "
-         "ends with status 400."},
+     .doc = "Whether TCP clients must use MQTT (3.1, 3.1.1, 5.0). A session that does not start "
+            "with CONNECT ends with status 400."},
     {"mqtt_buffers", IN_BOTH, BUFFERS(S, buffers), .initial = "100 1k",
-     .doc = "Number and size of buffers: CONNECT may be as large as all of them, before and after "
-            "the change."},
+     .doc = "Number and size of buffers. Together they limit the size of CONNECT, both before "
+            "and after the rewrite."},
     {"mqtt_rewrite_buffer_size", IN_STREAM_SERVER, SIZE(S, rewrite_buffer_size), .initial = "4k",
-     .replaced_by = "mqtt_buffers",
-     .doc = "If it is set: maximum size of CONNECT as it is passed on."},
+     .replaced_by = "mqtt_buffers", .doc = "If set, largest size of CONNECT after the rewrite."},
     {"mqtt_set_connect", IN_STREAM_SERVER, CUSTOM(set_connect_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "clientid | username | password value",
-     .doc = "CONNECT is passed on with this value. An empty user name or password is left out, a "
-            "password together with its user name."},
+     .doc = "Sets a field of CONNECT to this value. An empty user name or password is omitted; a "
+            "password is also omitted if the user name is."},
     {0},
 };
 #undef S

@@ -63,10 +63,10 @@ static bool get_username(struct variable_env *env, const struct variable *variab
 
 static const struct variable variables[] = {
     {.name = STR_INIT("mqtt_preread_clientid"),
-     .doc = "Client id of the CONNECT packet.",
+     .doc = "Client identifier in the CONNECT packet.",
      .get = get_clientid},
     {.name = STR_INIT("mqtt_preread_username"),
-     .doc = "User name of the CONNECT packet.",
+     .doc = "User name in the CONNECT packet.",
      .get = get_username},
     {.name = {NULL, 0}},
 };
@@ -75,5 +75,5 @@ static const struct variable variables[] = {
 
 PREREAD_MODULE(
     ngx_stream_mqtt_preread_module, "mqtt_preread", stream_mqtt_preread_look, variables,
-    "Reads what a client of MQTT (3.1, 3.1.1, 5.0) begins with: its client id and its user "
-    "name.");
+    "Extracts the client identifier and the user name from the CONNECT packet of an MQTT "
+    "client (3.1, 3.1.1, 5.0).");

@@ -113,8 +113,8 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive rows[] = {
     {"pass", IN_STREAM_SERVER, TEMPLATE(struct pass_settings, address), .apply = pass_apply,
      .inherit = INHERIT_NEVER, .syntax = "address",
-     .doc = "Passes the connection, including what was read, to the listener on this address in "
-            "this configuration: a server of http, stream or mail."},
+     .doc = "Passes the connection, including the data already read, to the listening socket "
+            "with this address in the same configuration: of an http, stream or mail server."},
     {0},
 };
 

@@ -37,7 +37,7 @@ static const struct directive realip_rows[] = {
     {"set_real_ip_from", IN_STREAM | IN_STREAM_SERVER,
      CUSTOM_FIELD(struct realip_settings, forwarded.trusted, trust_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
-     .doc = "A trusted proxy, whose PROXY header is used for the client's address."},
+     .doc = "Address of a trusted proxy, whose PROXY protocol header sets the client's address."},
     {0},
 };
 
@@ -66,10 +66,10 @@ static bool get_remote_port(struct variable_env *env, const struct variable *var
 
 static const struct variable realip_variables[] = {
     {.name = STR_INIT("realip_remote_addr"),
-     .doc = "Address of the client before `real_ip_header` changed it.",
+     .doc = "Original address of the client, before it was changed.",
      .get = get_remote_addr},
     {.name = STR_INIT("realip_remote_port"),
-     .doc = "Port of the client before `real_ip_header` changed it.",
+     .doc = "Original port of the client, before it was changed.",
      .get = get_remote_port},
     {.name = {NULL, 0}},
 };

@@ -40,7 +40,7 @@ static bool return_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive return_rows[] = {
     {"return", IN_STREAM_SERVER, TEMPLATE(struct return_settings, text), .apply = return_apply,
-     .inherit = INHERIT_NEVER, .doc = "Sends this text to the client, and closes."},
+     .inherit = INHERIT_NEVER, .doc = "Sends the value to the client and closes the connection."},
     {0},
 };
 

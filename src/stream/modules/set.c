@@ -59,7 +59,8 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive set_rows[] = {
     {"set", IN_STREAM_SERVER, CUSTOM_FIELD(struct set_settings, assignments, set_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .inherit = INHERIT_NEVER, .syntax = "$variable value",
-     .doc = "Gives a variable this value, in the order of lines, before limit_conn and access."},
+     .doc = "Sets a variable. `set` directives are executed in order, before limit_conn and the "
+            "access rules."},
     {0},
 };
 

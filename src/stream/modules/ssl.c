@@ -151,14 +151,14 @@ static bool ssl_end(struct conf *conf, struct stream_main *main)
 #define IN_BOTH IN_STREAM | IN_STREAM_SERVER
 static const struct directive rows[] = {
     {"ssl_handshake_timeout", IN_BOTH, MSEC(struct ssl_settings, handshake_timeout_ms),
-     .initial = "60s", .doc = "Longest time for the handshake of TLS with a client."},
+     .initial = "60s", .doc = "Timeout for the TLS handshake with a client."},
     {"ssl_alpn", IN_BOTH, CUSTOM_FIELD(struct ssl_settings, alpn, alpn_apply), ARGS(1, ARGS_ANY),
      .syntax = "protocol ...",
-     .doc = "Protocols that are agreed on with clients by ALPN (RFC 7301); a client that offers "
-            "others only is refused."},
+     .doc = "Protocols that the server supports by ALPN (RFC 7301), in order of preference. A "
+            "client that offers only others is rejected."},
     {"ssl_sni_force", IN_BOTH, FLAG(struct ssl_settings, needs_name), .initial = "off",
-     .doc = "Refuses handshakes that name a server (SNI) which no server_name of the address "
-            "matches; what the default server says counts. Of Tengine."},
+     .doc = "Whether handshakes are rejected whose server name (SNI) matches no server_name of "
+            "the address. The setting of the default server is used. From Tengine."},
     TLS_SERVER_ROWS(IN_BOTH),
     {0},
 };

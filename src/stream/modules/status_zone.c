@@ -95,9 +95,8 @@ static bool worker_start(struct generation *generation)
 static const struct directive zone_rows[] = {
     {"status_zone", IN_STREAM_SERVER, STRING(struct zone_settings, zone), .apply = zone_apply,
      .syntax = "zone",
-     .doc =
-         "Counts the sessions of this server under this name, for `api` and `metrics`; servers with the same name are "
-         "counted together."},
+     .doc = "Counts the sessions of this server under this name, for `api` and `metrics`. "
+            "Servers with the same name are counted together."},
     {0},
 };
 

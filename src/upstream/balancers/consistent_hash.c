@@ -16,7 +16,7 @@ static void consistent_hash_prepare(struct upstream_group *group, struct peer_se
     set->balancer_data = ring_new(set, identity);
 }
 
-/* With max_fails=0 nobody takes the place of a key's server that has had its try. */
+/* With max_fails=0, no other server replaces a key's server after its attempt failed. */
 static bool stays_with_owner(const struct upstream_pick *pick, const struct peer_set *set,
                              uint32_t hash, const struct peer *peer)
 {
@@ -61,11 +61,10 @@ static bool consistent_hash_apply(struct conf_scope *scope, const struct directi
 static const struct directive consistent_hash_rows[] = {
     {"consistent_hash", IN_UPSTREAM, CUSTOM(consistent_hash_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "$variable",
-     .doc =
-         "Requests with the same value go to the same server, and few values change their server "
-         "when one is added or removed. `id=` of a server line names the server, in place of its "
-         "address. A server with `max_fails=0` keeps its keys also when it fails: their requests "
-         "end then (502)."},
+     .doc = "Passes requests with the same value to the same server; when a server is added or "
+            "removed, only few values move to another one. `id=` of a server is hashed in place "
+            "of its address. A server with `max_fails=0` keeps its keys even when it fails; "
+            "their requests then end with 502."},
     {0},
 };
 

@@ -4,9 +4,9 @@
 #include "upstream/picking/choose.h"
 
 enum fair_mode {
-    FAIR_BY_WEIGHT, /* requests in progress are shared out by weight */
+    FAIR_BY_WEIGHT, /* requests in progress are distributed by weight */
     FAIR_IDLE,      /* a peer is idle up to as many requests as its weight */
-    FAIR_PEAK,      /* a peer takes as many requests as its weight, and no more */
+    FAIR_PEAK,      /* the weight of a peer also limits its requests */
 };
 
 struct fair_settings {
@@ -111,12 +111,13 @@ static bool fair_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive fair_rows[] = {
     {"fair", IN_UPSTREAM, CUSTOM(fair_apply), ARGS(0, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "[weight_mode=idle | weight_mode=peak] [no_rr]",
-     .doc =
-         "The server with the fewest requests in progress for its weight, as least_conn. With `weight_mode=idle` those with "
-         "fewer than their weight count as idle, and with `weight_mode=peak` none takes more than its weight. Of several with "
-         "the same each gets its turn, or with `no_rr` the first one always."},
+     .doc = "Selects the server with the fewest active requests relative to its weight, as "
+            "least_conn does. With `weight_mode=idle`, servers with fewer active requests than "
+            "their weight count as idle. With `weight_mode=peak`, the weight of a server is also "
+            "its max_conns, unless that is set. Equal servers are used in turn, or with `no_rr` "
+            "always the first."},
     {"upstream_fair_shm_size", IN_HTTP, OBSOLETE, ARGS(1, 1), .syntax = "size",
-     .doc = "Ignored: nothing has to be tuned."},
+     .doc = "Accepted and ignored: the module needs no zone of its own."},
     {0},
 };
 

@@ -88,13 +88,13 @@ static bool hash_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- the modules of http and stream ---- */
 
-#define HASH_ROW(CONTEXT)                                                                                \
-    {                                                                                                    \
-        "hash", CONTEXT, CUSTOM(hash_apply), ARGS(1, 2),                                                 \
-            .repeat = REPEAT_CUSTOM, .syntax = "key [consistent]",                                       \
-            .doc =                                                                                       \
-                "Requests with the same key go to the same server. With `consistent` (ketama) few keys " \
-                "change their server when one is added or removed."                                      \
+#define HASH_ROW(CONTEXT)                                                                          \
+    {                                                                                              \
+        "hash", CONTEXT, CUSTOM(hash_apply), ARGS(1, 2),                                           \
+            .repeat = REPEAT_CUSTOM, .syntax = "key [consistent]",                                 \
+            .doc = "Passes requests with the same key to the same server. With `consistent` "      \
+                   "(ketama), only few keys move to another server when one is added or "          \
+                   "removed."                                                                      \
     }
 
 static const struct directive http_hash_rows[] = {HASH_ROW(IN_UPSTREAM), {0}};

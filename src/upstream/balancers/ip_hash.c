@@ -68,9 +68,8 @@ static bool ip_hash_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive ip_hash_rows[] = {
     {"ip_hash", IN_UPSTREAM, CUSTOM(ip_hash_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Clients of one network go to the same server: the first three bytes of an IPv4 address "
-         "count, or all of an IPv6 address."},
+     .doc = "Passes clients of the same network to the same server. The key is the first three "
+            "bytes of an IPv4 address, or a whole IPv6 address."},
     {0},
 };
 

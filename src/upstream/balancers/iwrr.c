@@ -109,9 +109,8 @@ static bool iwrr_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive iwrr_rows[] = {
     {"iwrr", IN_UPSTREAM, CUSTOM(iwrr_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Interleaved weighted round robin: begins at a random server, and takes the same time and "
-         "little memory for any number of servers and weights."},
+     .doc = "Interleaved weighted round robin. It starts at a random server, and selects in "
+            "constant time and with little memory for any number of servers and weights."},
     {0},
 };
 

@@ -29,13 +29,12 @@ static bool least_conn_apply(struct conf_scope *scope, const struct directive *r
 
 /* ---- the modules of http and stream ---- */
 
-#define LEAST_CONN_ROW(CONTEXT)                                                                          \
-    {                                                                                                    \
-        "least_conn", CONTEXT, CUSTOM(least_conn_apply), ARGS(0, 0),                                     \
-            .repeat = REPEAT_CUSTOM,                                                                     \
-            .doc =                                                                                       \
-                "The server with the fewest requests in progress for its weight; several with the same " \
-                "get their turns by weight."                                                             \
+#define LEAST_CONN_ROW(CONTEXT)                                                                    \
+    {                                                                                              \
+        "least_conn", CONTEXT, CUSTOM(least_conn_apply), ARGS(0, 0),                               \
+            .repeat = REPEAT_CUSTOM,                                                               \
+            .doc = "Selects the server with the fewest active requests relative to its "           \
+                   "weight. Equal servers are used in turn, by weighted round robin."              \
     }
 
 static const struct directive http_least_conn_rows[] = {LEAST_CONN_ROW(IN_UPSTREAM), {0}};

@@ -55,20 +55,22 @@ static bool least_time_apply(struct conf_scope *scope, const struct directive *r
 
 /* ---- the modules of http and stream ---- */
 
-/* WORDS: the times that the protocol knows. */
+/* WORDS: the measured times of the protocol. */
 #define LEAST_TIME_ROW(CONTEXT, WORDS, DOC)                                                        \
     {                                                                                              \
         "least_time", CONTEXT, CUSTOM(least_time_apply), ARGS(1, 2),                               \
             .repeat = REPEAT_CUSTOM, .syntax = WORDS " [inflight]",                                \
-            .doc = DOC "; with `inflight` what still waits counts, too."                           \
+            .doc =                                                                                 \
+                DOC ". With `inflight`, the average time for which unanswered ones have waited "   \
+                    "is used instead if it is longer."                                             \
     }
 
 static const struct directive http_least_time_rows[] =
     {LEAST_TIME_ROW(
          IN_UPSTREAM, "header | last_byte",
-         "The server with the least average time of answers, times its requests in progress, for "
-         "its weight. `header` counts the time until an answer begins, `last_byte` until it is "
-         "whole"),
+         "Selects the server with the lowest product of average response time and number of "
+         "active requests, relative to its weight. `header` measures the time to the "
+         "response header, `last_byte` to the end of the response"),
      {0}};
 
 const struct module ngx_http_upstream_least_time_module = {
@@ -81,9 +83,9 @@ const struct module ngx_http_upstream_least_time_module = {
 static const struct directive stream_least_time_rows[] =
     {LEAST_TIME_ROW(
          IN_STREAM_UPSTREAM, "connect | first_byte | last_byte",
-         "The server with the least average time, times its sessions in progress, for its "
-         "weight. `connect` counts the time until it is connected, `first_byte` until its "
-         "first byte came, `last_byte` until the session ends"),
+         "Selects the server with the lowest product of average time and number of active "
+         "sessions, relative to its weight. `connect` measures the time to connect, "
+         "`first_byte` to the first byte of data, `last_byte` to the end of the session"),
      {0}};
 
 const struct module ngx_stream_upstream_least_time_module = {

@@ -119,13 +119,13 @@ static bool random_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- the modules of http and stream ---- */
 
-#define RANDOM_ROW(CONTEXT, WORDS)                                                                  \
-    {                                                                                               \
-        "random", CONTEXT, CUSTOM(random_apply), ARGS(0, 2),                                        \
-            .repeat = REPEAT_CUSTOM, .syntax = "[two [least_conn | " WORDS "]]",                    \
-            .doc =                                                                                  \
-                "A server at random, by weight. With `two` the better one of two: that with fewer " \
-                "requests in progress, or with `least_time` the faster one."                        \
+#define RANDOM_ROW(CONTEXT, WORDS)                                                                 \
+    {                                                                                              \
+        "random", CONTEXT, CUSTOM(random_apply), ARGS(0, 2),                                       \
+            .repeat = REPEAT_CUSTOM, .syntax = "[two [least_conn | " WORDS "]]",                   \
+            .doc = "Selects a random server, by weight. With `two`, two servers are selected "     \
+                   "at random and the better one is used: the one with fewer active requests "     \
+                   "or, with `least_time`, the faster one."                                        \
     }
 
 static const struct directive http_random_rows[] =

@@ -12,7 +12,7 @@
 
 /* Of one group. */
 struct vnswrr_settings {
-    int64_t max_init; /* turns laid down at a time; 0 = as many as there are peers */
+    int64_t max_init; /* turns computed at a time; 0: as many as there are peers */
 };
 
 /* Of one set of peers. A round gives each peer as many turns as its share of the weights. */
@@ -153,8 +153,9 @@ static bool vnswrr_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive vnswrr_rows[] = {
     {"vnswrr", IN_UPSTREAM, CUSTOM(vnswrr_apply), ARGS(0, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "[max_init=number]",
-     .doc = "Weighted round robin that begins at a random server and takes the same time for any "
-            "number of servers. `max_init` turns are computed at a time."},
+     .doc = "Weighted round robin that starts at a random server and selects in constant time "
+            "for any number of servers. `max_init` sets how many turns are computed at a time; "
+            "by default, as many as there are servers."},
     {0},
 };
 

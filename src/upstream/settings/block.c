@@ -137,30 +137,31 @@ static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
      .repeat = REPEAT_CUSTOM,                                                                      \
      .syntax = SERVER_SYNTAX,                                                                      \
      .doc = "A server of the group: an address, a name (each of its addresses is a peer) or "      \
-            "unix:path. A name that cannot be resolved is resolved again at run time; `resolve` "  \
-            "also follows its changes."},                                                          \
+            "unix:path. A name that cannot be resolved is resolved again at run time; with "       \
+            "`resolve`, changes of the addresses are followed as well."},                          \
         {"state",                                                                                  \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(G, state_file, upstream_state_apply),                                        \
          ARGS(1, 1),                                                                               \
          .syntax = "file",                                                                         \
-         .doc = "The servers of the group are in this file, in place of `server` lines: `api` "    \
-                "changes them, and the file is written, to the disk, before it answers. It may "   \
-                "not exist yet. Needs `zone`; the directory must be writable for workers."},       \
+         .doc = "File with the servers of the group, used instead of `server` lines. When "        \
+                "`api` changes the servers, the file is written to disk before `api` responds. "   \
+                "The file need not exist yet. Requires `zone`; the directory must be writable "    \
+                "for workers."},                                                                   \
         {"status_zone",                                                                            \
          CONTEXT,                                                                                  \
          CUSTOM(status_zone_apply),                                                                \
          ARGS(1, 1),                                                                               \
          .syntax = "name",                                                                         \
-         .doc = "The figures of the group have this name in `api`, `metrics` and `dashboard`, in " \
-                "place of its own. `api` shows them without `zone`, too; to change servers there " \
-                "needs a `zone`."},                                                                \
+         .doc = "Name under which `api`, `metrics` and `dashboard` show the statistics of the "    \
+                "group; by default, the name of the group. `api` then shows them even without "    \
+                "`zone`, but changing servers requires a `zone`."},                                \
         {"resolver",                                                                               \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(G, resolver, resolver_row_apply),                                            \
          ARGS(1, ARGS_ANY),                                                                        \
          .syntax = RESOLVER_SYNTAX,                                                                \
-         .doc = "Name servers for the names of this group, in place of those of the outer "        \
+         .doc = "Name servers for the names in this group, instead of those of the enclosing "     \
                 "block."},                                                                         \
         RESOLVER_TIMEOUT_ROW(CONTEXT, G)
 
@@ -170,14 +171,13 @@ static const struct directive http_group_rows[] = {
                "[slow_start=time] [backup] [down] [drain] [route=string] [id=string] [resolve] "
                "[service=name]"),
     {"ntlm", IN_UPSTREAM, CUSTOM(ntlm_apply), ARGS(0, 0),
-     .doc =
-         "A connection that a client has logged in by (NTLM, Negotiate) belongs to this client's "
-         "connection in any group, and is kept for it as `keepalive` says; with `ntlm` it is "
-         "kept where `keepalive` is 0, too."},
+     .doc = "Keeps connections that a client has authenticated by NTLM or Negotiate even where "
+            "`keepalive` is 0. Such a connection is always bound to the client's connection, in "
+            "any group, and is otherwise kept as `keepalive` sets."},
     {"queue", IN_UPSTREAM, CUSTOM(queue_apply), ARGS(1, 2), .syntax = "number [timeout=time]",
-     .doc =
-         "How many requests may wait in each worker when no server is available, also where there "
-         "is none yet; the default timeout is 60s."},
+     .doc = "Largest number of requests, in each worker, that wait when no server of the group "
+            "is available, including when the group has no servers yet. The default timeout is "
+            "60s."},
     {0},
 };
 
@@ -233,19 +233,19 @@ static bool set_finish(struct conf_scope *scope, void *settings)
     {                                                                                              \
         "upstream", CONTEXT, BLOCK(block_enter),                                                   \
             .apply = block_apply, ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "name",           \
-            .doc = "A group of servers; its name is used in place of an address."                  \
+            .doc = "Defines a group of servers. Its name can be used in place of an address."      \
     }
 
 static const struct directive http_block_rows[] = {
     BLOCK_ROW(IN_HTTP),
     {"upstream_change_no_server_status", IN_HTTP, FLAG(struct set_settings, is_no_server_502),
      .initial = "on",
-     .doc = "The status when no server of the group is usable: 502, or 500 when this is off, as it "
-            "is by default in Tengine."},
+     .doc = "Whether the status is 502 when no server of the group is available. When off, which "
+            "is the default in Tengine, it is 500."},
     {"rr_discarded_range", IN_HTTP, NUMBER(struct set_settings, discard_most), .initial = "0",
-     .doc =
-         "Round robin begins at a random one of so many first turns in each worker, so that many "
-         "workers and machines do not all begin with the first servers of a large group."},
+     .doc = "In each worker, round robin skips a random number of turns at the start, less than "
+            "this number, so that workers and machines do not all start with the first servers "
+            "of a large group."},
     {0},
 };
 

@@ -275,51 +275,48 @@ static const struct directive_word type_words[] = {{"consul", DISCOVERY_CONSUL},
 static const struct directive main_rows[] = {
     {"discovery", IN_MAIN, .type = TYPE_BLOCK, .apply = discovery_apply, .enter = discovery_enter,
      ROW_SOURCE, ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "name",
-     .doc =
-         "An engine that knows the servers of services, for `server consul:…`, `etcd:…` and `kubernetes:…` of groups. "
-         "One worker watches it; without such servers nobody does."},
+     .doc = "Defines a service registry that provides the servers of groups, for `server "
+            "consul:…`, `etcd:…` and `kubernetes:…`. One worker watches it, and only if a group "
+            "has such servers."},
     {0},
 };
 
 static const struct directive discovery_rows[] = {
     {"type", IN, ENUM(S, type, type_words), .syntax = "consul | etcd | kubernetes",
-     .doc = "What it is."},
+     .doc = "Type of the registry."},
     {"server", IN, CUSTOM_FIELD(S, servers, server_apply), ARGS(1, 2), .repeat = REPEAT_APPEND,
      .syntax = "url [resolve]",
-     .doc =
-         "A server of the engine, such as `https://10.0.0.1:2379`; of several the next one is asked after a failure. "
-         "With `resolve` the name is looked up for each connection. In a pod of Kubernetes: by default its API server."},
+     .doc = "URL of a registry server, such as `https://10.0.0.1:2379`. If there are several, "
+            "the next one is used after a failure. With `resolve`, the name is resolved for "
+            "each connection. In a Kubernetes pod, the default is the cluster's API server."},
     {"token_file", IN, CONF_PATH(S, token_file), .syntax = "file",
-     .doc =
-         "The file with the token for Consul (an ACL token) or Kubernetes (of a service account). It is read for each "
-         "request, so that it may change at any time. Workers must be able to read it."},
-    {"user", IN, STRING(S, user), .syntax = "name", .doc = "The user of etcd."},
+     .doc = "File with the token for Consul (an ACL token) or Kubernetes (a service account "
+            "token). It is read for each request, so it may change at any time. Workers must be "
+            "able to read it."},
+    {"user", IN, STRING(S, user), .syntax = "name", .doc = "User name for etcd."},
     {"password_file", IN, CONF_PATH(S, password_file), .syntax = "file",
-     .doc = "The file with the user's password. It is read for each log-in."},
+     .doc = "File with the password of the user. It is read for each login."},
     {"state", IN, PATH(S, state_file), .syntax = "file",
-     .doc =
-         "The file in which the addresses are kept over restarts: they serve until the engine has answered. Workers "
-         "must be able to write to its directory."},
+     .doc = "File that keeps the addresses across restarts. They are used until the registry "
+            "has answered. Workers must be able to write to its directory."},
     {"endpoints_max", IN, NUMBER(S, endpoints_max), .min = 1, .max = ENDPOINTS_MOST,
      .initial = "1000",
-     .doc =
-         "The largest number of addresses of a service. An answer with more is refused, and the addresses stay as they "
-         "are."},
+     .doc = "Largest number of addresses of a service. A response with more is rejected, and "
+            "the addresses remain unchanged."},
     {"answer_max", IN, SIZE(S, answer_max), .min = 4096, .max = 64 << 20, .initial = "4m",
-     .doc = "The largest answer, and the largest event of a watch."},
+     .doc = "Largest size of a response, and of an event of a watch."},
     {"zone_size", IN, SIZE(S, zone_size), .min = ZONE_LEAST, .max = 1 << 30, .initial = "1m",
-     .doc =
-         "Shared memory for the addresses of all services: 24 bytes each, twice while they change."},
+     .doc = "Size of the shared memory for the addresses of all services: 24 bytes for each "
+            "address, and twice that while they change."},
     {"connect_timeout", IN, MSEC(S, connect_timeout_ms), .min = 1, .max = 60000, .initial = "5s",
-     .doc = "The longest time for a connection to the engine, with TLS."},
+     .doc = "Timeout for connecting to the registry, including the TLS handshake."},
     {"read_timeout", IN, MSEC(S, read_timeout_ms), .min = 1, .max = 3600000, .initial = "10s",
-     .doc =
-         "The longest time for an answer that is due; a watch waits longer, as `watch_time` says."},
+     .doc = "Timeout for a response. Watches wait longer, as set by `watch_time`."},
     {"watch_time", IN, MSEC(S, wait_ms), .min = 1000, .max = 600000, .initial = "5m",
-     .doc = "The longest time of one watch; then another one begins."},
+     .doc = "Longest duration of a watch. A new watch is then started."},
     CLIENT_TLS_ROWS(
         IN, S, tls,
-        "The name that the server's certificate must have; by default the host of the URL."),
+        "Name that the server's certificate must have; by default, the host in the URL."),
     RESOLVER_ROWS(IN, S),
     {0},
 };

@@ -45,12 +45,12 @@ static bool dynamic_resolve_apply(struct conf_scope *scope, const struct directi
 static const struct directive dynamic_rows[] = {
     {"dynamic_resolve", IN_UPSTREAM, CUSTOM(dynamic_resolve_apply), ARGS(0, 2),
      .syntax = "[fallback=stale|next|shutdown] [fail_timeout=time]",
-     .doc =
-         "Resolves the names of the group's servers at run time, by the resolver, or by the "
-         "system if there is none: first when a request uses the group, which waits for it, then "
-         "whenever the answer expires. When a name cannot be resolved its server keeps the "
-         "addresses that it had, at first those of the start (stale), is skipped (next), or its "
-         "requests fail (shutdown). It is resolved again after fail_timeout."},
+     .doc = "Resolves the names of the group's servers at run time, by the configured resolver "
+            "or else by the system. A name is resolved when a request first uses the group, "
+            "which waits for the result, and again whenever the answer has expired. When a name "
+            "cannot be resolved, its server keeps its previous addresses, initially those found "
+            "at startup (`stale`), is skipped (`next`), or its requests fail (`shutdown`). The "
+            "name is resolved again after fail_timeout."},
     {0},
 };
 

@@ -109,20 +109,21 @@ static const struct directive keepalive_rows[] = {
     {"keepalive", IN_UPSTREAM, CUSTOM(keepalive_apply), ARGS(1, ARGS_ANY), .initial = "32 local",
      .syntax = "connections [local] [slice_key=string] [slice_conn=number] [slice_dyn=$variable] "
                "[slice_poolsize=number] [slice_keylen=number]",
-     .doc = "Idle connections that each worker keeps, 0 for none. With `local` each location that "
-            "passes requests to the group has a pool of its own; without it they share one. With "
-            "`slice_key` requests use only connections of requests whose key was the same: "
-            "slice_conn for each key (by default the first number), for the slice_poolsize keys "
-            "used last (20; with 0 such a connection is closed after its request). Of a key the "
-            "first slice_keylen (40) bytes count: what differs behind them shares connections. "
-            "Without a key, or where the variable of slice_dyn is empty or 0, the common pool "
-            "serves."},
+     .doc = "Largest number of idle connections that each worker keeps; 0 disables keepalive. "
+            "With `local`, each location that passes requests to the group has its own pool; "
+            "without it, they share one. With `slice_key`, a request only reuses connections of "
+            "requests with the same key: slice_conn connections for each key (by default, the "
+            "first number), for the slice_poolsize most recently used keys (by default 20; with "
+            "0, such a connection is closed after its request). Only the first slice_keylen "
+            "bytes (40 by default) of a key are compared. Requests with an empty key, or for "
+            "which the variable of slice_dyn is empty or 0, use the common pool."},
     {"keepalive_requests", IN_UPSTREAM, NUMBER(K, requests), .initial = "1000",
-     .doc = "Requests on one connection; then it is closed."},
+     .doc = "Largest number of requests on a connection. After that the connection is closed."},
     {"keepalive_time", IN_UPSTREAM, MSEC(K, time_ms), .initial = "1h",
-     .doc = "Longest life of a connection; it is closed after the request that is under way then."},
+     .doc = "Longest time for which a connection is used. It is closed after the request that is "
+            "then in progress."},
     {"keepalive_timeout", IN_UPSTREAM, MSEC(K, timeout_ms), .initial = "60s",
-     .doc = "Longest rest of an idle connection."},
+     .doc = "Time after which an idle connection is closed."},
     {0},
 };
 #undef K

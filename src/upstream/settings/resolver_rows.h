@@ -32,9 +32,10 @@ bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive 
 
 #define RESOLVER_SYNTAX                                                                            \
     "[address[:port] ...] [valid=time] [ipv4=on|off] [ipv6=on|off] [status_zone=zone]"
-#define RESOLVER_DOC                                                                                \
-    "Name servers, for names that are looked up while the service runs. Without an address: those " \
-    "of /etc/resolv.conf. `status_zone` counts what is asked and answered, for `api`."
+#define RESOLVER_DOC                                                                               \
+    "Name servers for names that are resolved while the server runs. Without an "                  \
+    "address, those in /etc/resolv.conf are used. `status_zone` counts queries and "               \
+    "responses, for `api`."
 
 /* The rows of a protocol's core; SETTINGS has `resolver` and, in milliseconds,
  * `resolver_timeout_ms`. */
@@ -49,7 +50,7 @@ bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive 
 #define RESOLVER_TIMEOUT_ROW(CONTEXT, SETTINGS)                                                    \
     {                                                                                              \
         "resolver_timeout", CONTEXT, MSEC(SETTINGS, resolver_timeout_ms),                          \
-            .initial = "30s", .doc = "Longest time for finding the addresses of one name."         \
+            .initial = "30s", .doc = "Timeout for resolving a name."                               \
     }
 
 /* The argument of `resolver_file`: the path of a file like /etc/resolv.conf. */

@@ -46,24 +46,26 @@ static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_HTTP, struct http_lua_main),
     {"lua_worker_thread_vm_pool_size", IN_HTTP,
      NUMBER(struct http_lua_main, script.options.thread_vms), .initial = "10", .min = 1,
-     .max = 65535, .doc = "Most VMs that ngx.run_worker_thread has for its threads."},
+     .max = 65535,
+     .doc = "Largest number of Lua VMs that a worker creates for ngx.run_worker_thread."},
     {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct http_lua_main, rewrite_is_early),
      .initial = "off",
-     .doc =
-         "Whether rewrite_by_lua runs before the directives of the rewrite module, not after them."},
+     .doc = "Whether rewrite_by_lua runs before the directives of the rewrite module instead of "
+            "after them."},
     {"access_by_lua_no_postpone", IN_HTTP, FLAG(struct http_lua_main, access_is_early),
      .initial = "off",
-     .doc = "Whether access_by_lua runs before the checks of other modules, not after them."},
+     .doc = "Whether access_by_lua runs before the access checks of other modules instead of "
+            "after them."},
     {"precontent_by_lua_no_postpone", IN_HTTP, FLAG(struct http_lua_main, precontent_is_early),
      .initial = "off",
-     .doc = "Whether precontent_by_lua runs before try_files and mirror, not after them."},
+     .doc = "Whether precontent_by_lua runs before try_files and mirror instead of after them."},
     {0},
 };
 
 #define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
 #define SET_DOC                                                                                    \
-    "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments " \
-    "after it are in ngx.arg."
+    "Sets the variable to the value that the Lua code returns. Runs in order with the "            \
+    "directives of the rewrite module. Arguments are available in ngx.arg."
 
 static const struct directive place_rows[] = {
     {"set_by_lua_block", IN_REWRITE, CUSTOM(http_lua_set_apply), ARGS(2, 2),
@@ -75,47 +77,50 @@ static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings),
     {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF,
      SIZE(struct http_lua_settings, capture_max), .initial = "64m", .min = 1,
-     .doc =
-         "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
+     .doc = "Largest size of a response body that ngx.location.capture stores. A longer one is "
+            "truncated, and `truncated` is set."},
     SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct http_lua_settings),
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct http_lua_settings, transforms_names), .initial = "on",
-     .doc = "Whether ngx.header.a_b is the field a-b."},
+     .doc = "Whether underscores in names of ngx.header are replaced by hyphens."},
     {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct http_lua_settings, needs_body), .initial = "off",
-     .doc = "Whether the body of a request is read before Lua runs."},
+     .doc = "Whether the request body is read before Lua code runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct http_lua_settings, gathers_http10), .initial = "on",
-     .doc =
-         "Whether Lua output for HTTP/1.0 clients is collected (up to 4 MB), so that it has a Content-Length."},
+     .doc = "Whether the output of Lua code for HTTP/1.0 clients is buffered, so that the "
+            "response has a Content-Length field. Output larger than 4 MB is sent without it."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct http_lua_settings, has_default_type), .initial = "on",
-     .doc = "Whether responses of Lua have the type that types and default_type say."},
-    SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct http_lua_settings,
-                           server_rewrite, script_code_apply,
-                           "Lua that runs before a location is searched."),
+     .doc = "Whether responses of Lua code have the type set by types and default_type."},
+    SCRIPT_CODE_BLOCK_ROWS(
+        "server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct http_lua_settings, server_rewrite,
+        script_code_apply,
+        "Runs Lua code in the server rewrite phase, before a location is selected."),
     SCRIPT_CODE_ROWS(
         "rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings, rewrite,
         rewrite_apply,
-        "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
+        "Runs Lua code in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings,
                      access, script_code_apply,
-                     "Lua that runs in the access phase, after the checks of other modules."),
+                     "Runs Lua code in the access phase, after the checks of other modules."),
     SCRIPT_CODE_BLOCK_ROWS("precontent_by_lua", IN_HTTP_ALL | IN_LOCATION_IF,
                            struct http_lua_settings, precontent, script_code_apply,
-                           "Lua that runs after the access phase, before the answer is made."),
+                           "Runs Lua code in the precontent phase, between the access and content "
+                           "phases."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct http_lua_settings,
-                     content, content_apply, "Lua that answers."),
+                     content, content_apply, "Runs Lua code that generates the response."),
     SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct http_lua_settings),
     SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, struct http_lua_settings),
     SCRIPT_TLS_SESSION_ROWS(IN_HTTP, struct http_lua_settings),
     SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings,
-                     header_filter, script_code_apply, "Lua that runs on the head of a response."),
+                     header_filter, script_code_apply,
+                     "Runs Lua code to modify the header of a response."),
     SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings,
                      body_filter, script_code_apply,
-                     "Lua that runs on each piece of a response's body."),
+                     "Runs Lua code on each part of a response body."),
     SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings, log,
-                     script_code_apply, "Lua that runs when the request is logged."),
+                     script_code_apply, "Runs Lua code in the log phase."),
     {0},
 };
 
@@ -139,7 +144,8 @@ static const struct directive group_rows[] = {
     SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply),
     {"balancer_keepalive", IN_UPSTREAM, CUSTOM(script_balancer_keepalive_apply), ARGS(1, 1),
      .syntax = "connections",
-     .doc = "Idle connections to a peer that each worker keeps where a script enables that."},
+     .doc = "Largest number of idle connections to a peer that each worker keeps, if a script "
+            "enables keepalive."},
     {0},
 };
 static const struct directive_table group_table = {.rows = group_rows};

@@ -16,13 +16,14 @@ static const struct directive_word auth_words[] = {
 #define S struct imap_settings
 static const struct directive rows[] = {
     {"imap_client_buffer", IN_MAIL_ALL, SIZE(S, client_buffer), .initial = "4k", .min = 64,
-     .max = 1 << 20, .doc = "Bytes of a command at most, its literals included."},
+     .max = 1 << 20, .doc = "Largest size of a command, including its literals."},
     {"imap_auth", IN_MAIL_ALL, BITS(S, auth, auth_words), .initial = "plain",
      .repeat = REPEAT_APPEND,
-     .doc = "Mechanisms that AUTHENTICATE takes. The command LOGIN is always taken."},
+     .doc = "Methods allowed with the AUTHENTICATE command. The LOGIN command is always allowed."},
     {"imap_capabilities", IN_MAIL_ALL, STRINGS(S, listed), .initial = "IMAP4 IMAP4rev1 UIDPLUS",
      .repeat = REPEAT_APPEND,
-     .doc = "What the answer to CAPABILITY lists; AUTH=… and STARTTLS come by themselves."},
+     .doc = "Extensions listed in the response to CAPABILITY. AUTH= and STARTTLS are added "
+            "automatically."},
     {0},
 };
 #undef S

@@ -17,10 +17,11 @@ static const struct directive_word auth_words[] = {
 static const struct directive rows[] = {
     {"pop3_auth", IN_MAIL_ALL, BITS(S, auth, auth_words), .initial = "plain",
      .repeat = REPEAT_APPEND,
-     .doc = "How clients may log in. USER and PASS, AUTH PLAIN and AUTH LOGIN always may."},
+     .doc = "Authentication methods for POP3 clients. USER and PASS, AUTH PLAIN and AUTH LOGIN "
+            "are always allowed."},
     {"pop3_capabilities", IN_MAIL_ALL, STRINGS(S, listed), .initial = "TOP USER UIDL",
      .repeat = REPEAT_APPEND,
-     .doc = "What the answer to CAPA lists; SASL and STLS come by themselves."},
+     .doc = "Extensions listed in the response to CAPA. SASL and STLS are added automatically."},
     {0},
 };
 #undef S

@@ -17,14 +17,16 @@ static const struct directive_word auth_words[] = {
 #define S struct smtp_settings
 static const struct directive rows[] = {
     {"smtp_client_buffer", IN_MAIL_ALL, SIZE(S, client_buffer), .initial = "4k", .min = 64,
-     .max = 1 << 20, .doc = "Bytes of a command at most."},
+     .max = 1 << 20, .doc = "Largest size of a command."},
     {"smtp_greeting_delay", IN_MAIL_ALL, MSEC(S, greeting_delay_ms), .initial = "0",
-     .doc = "A client that speaks within this time before it was greeted is turned away."},
+     .doc = "Delay before the greeting. A client that sends data during the delay is rejected."},
     {"smtp_auth", IN_MAIL_ALL, BITS(S, auth, auth_words), .initial = "plain login",
      .repeat = REPEAT_APPEND,
-     .doc = "Mechanisms that AUTH takes; with none, MAIL and RCPT do without."},
+     .doc = "Authentication methods for SMTP clients. With `none`, clients may send MAIL and "
+            "RCPT without authentication."},
     {"smtp_capabilities", IN_MAIL_ALL, STRINGS(S, listed), .repeat = REPEAT_APPEND,
-     .doc = "What the answer to EHLO lists; AUTH and STARTTLS come by themselves."},
+     .doc = "Extensions listed in the response to EHLO. AUTH and STARTTLS are added "
+            "automatically."},
     {0},
 };
 #undef S

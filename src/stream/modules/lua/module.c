@@ -32,11 +32,11 @@ static bool add_variable_apply(struct conf_scope *scope, const struct directive 
 static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_STREAM, struct stream_lua_main),
     {"lua_add_variable", IN_STREAM, CUSTOM(add_variable_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
-     .syntax = "$variable", .doc = "Defines a variable that Lua may assign."},
+     .syntax = "$variable", .doc = "Defines a variable that Lua code can assign."},
     {"preread_by_lua_no_postpone", IN_STREAM, FLAG(struct stream_lua_main, is_early),
      .initial = "off",
-     .doc =
-         "Whether preread_by_lua runs before what other modules do in that phase, not after it."},
+     .doc = "Whether preread_by_lua runs before the other modules of the preread phase instead "
+            "of after them."},
     {0},
 };
 
@@ -47,11 +47,12 @@ static const struct directive place_rows[] = {
     SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
-        "Lua that runs in the preread phase, after the modules that look at what clients say first."),
+        "Runs Lua code in the preread phase, after the modules that inspect the client's "
+        "first bytes."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_STREAM_SERVER, struct stream_lua_settings, content,
-                     content_apply, "Lua that talks with the client."),
+                     content_apply, "Lua code that handles the connection with the client."),
     SCRIPT_CODE_ROWS("log_by_lua", IN_BOTH, struct stream_lua_settings, log, script_code_apply,
-                     "Lua that runs when the session is over."),
+                     "Runs Lua code in the log phase, when the session ends."),
     {0},
 };
 

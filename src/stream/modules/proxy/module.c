@@ -47,46 +47,52 @@ static const struct directive_word protocol_words[] = {{"off", PROXY_PROTOCOL_OF
 #define IN_BOTH IN_STREAM | IN_STREAM_SERVER
 static const struct directive rows[] = {
     {"proxy_pass", IN_STREAM_SERVER, CUSTOM(pass_apply), ARGS(1, 1), .syntax = "address",
-     .doc =
-         "The backend, or the group of them, that sessions are passed on to. With variables it is "
-         "found for each session."},
+     .doc = "Address of the backend, or the name of a group of servers, to which sessions are "
+            "proxied. If it contains variables, it is evaluated for each session."},
     UPSTREAM_BIND_ROW("proxy", IN_BOTH, S),
     {"proxy_bind_dynamic", IN_BOTH, FLAG(S, bind_dynamic), .initial = "off",
-     .doc = "The address of proxy_bind is found for each attempt, which it is in any case."},
+     .doc = "Accepted and ignored: the address of proxy_bind is always evaluated for each "
+            "attempt."},
     {"proxy_connect_timeout", IN_BOTH, MSEC(S, connect_timeout_ms), .initial = "60s",
-     .doc = "Longest time for a connection to a backend to be made."},
+     .doc = "Timeout for connecting to a backend."},
     {"proxy_timeout", IN_BOTH, MSEC(S, timeout_ms), .initial = "10m",
-     .doc = "Longest time without a byte either way."},
+     .doc = "Time after which a session ends if no data is transferred in either direction."},
     {"proxy_buffer_size", IN_BOTH, SIZE(S, buffer_size), .initial = "16k", .min = 1,
      .max = INT32_MAX,
-     .doc = "Bytes that are read at a time, and that may wait for the other side."},
+     .doc = "Size of the buffer for reading, in each direction. It also limits the data that may "
+            "wait to be written."},
     {"proxy_downstream_buffer", IN_BOTH, SIZE(S, buffer_size), .min = 1, .max = INT32_MAX,
-     .replaced_by = "proxy_buffer_size", .doc = "Old name."},
+     .replaced_by = "proxy_buffer_size", .doc = "Old name of proxy_buffer_size."},
     {"proxy_upstream_buffer", IN_BOTH, SIZE(S, buffer_size), .min = 1, .max = INT32_MAX,
-     .replaced_by = "proxy_buffer_size", .doc = "Old name."},
+     .replaced_by = "proxy_buffer_size", .doc = "Old name of proxy_buffer_size."},
     {"proxy_upload_rate", IN_BOTH, TEMPLATE_SIZE(S, upload_rate), .initial = "0",
-     .doc = "Bytes per second that are read from a client; 0 is no limit."},
+     .doc = "Limits the rate of reading from a client, in bytes per second. 0 disables the limit."},
     {"proxy_download_rate", IN_BOTH, TEMPLATE_SIZE(S, download_rate), .initial = "0",
-     .doc = "Bytes per second that are read from a backend; 0 is no limit."},
+     .doc = "Limits the rate of reading from a backend, in bytes per second. 0 disables the "
+            "limit."},
     {"proxy_next_upstream", IN_BOTH, FLAG(S, next_upstream), .initial = "on",
-     .doc = "Is another peer tried when a connection cannot be made?"},
+     .doc = "Whether another peer is tried when a connection cannot be established."},
     UPSTREAM_TRIES_ROWS("proxy", IN_BOTH, S),
     UPSTREAM_SOCKET_BUFFER_ROWS("proxy", IN_BOTH, S),
     {"proxy_half_close", IN_BOTH, FLAG(S, half_close), .initial = "off",
-     .doc = "One side may close while the other continues."},
+     .doc = "Whether each direction of a TCP connection can be closed independently: one side "
+            "may close its direction while the other continues to send."},
     {"proxy_session_drop", IN_BOTH, FLAG(S, session_drop), .initial = "off",
-     .doc =
-         "Ends sessions, with the next byte either way, whose backend is none of its group any more, or unhealthy as "
-         "health_check says."},
+     .doc = "Whether a session ends, when the next data arrives from either side, if its "
+            "backend has been removed from the group or health_check has marked it unhealthy."},
     {"proxy_protocol", IN_BOTH, ENUM(S, proxy_protocol, protocol_words), .initial = "off",
-     .doc = "Begins each connection with a header of the PROXY protocol, of version 1 or 2."},
+     .doc = "Starts each connection to a backend with a PROXY protocol header, of version 1 or 2."},
     {"proxy_requests", IN_BOTH, NUMBER(S, requests), .initial = "0",
-     .doc = "Datagrams of a client that are one session; 0 is no limit."},
+     .doc = "Number of client datagrams in a session. The next datagram starts a new session. 0: "
+            "no limit."},
     {"proxy_responses", IN_BOTH, NUMBER(S, responses), .max = INT32_MAX,
-     .doc = "Datagrams that the backend answers one of the client with."},
-    {"proxy_ssl", IN_BOTH, FLAG(S, ssl), .initial = "off", .doc = "Speaks TLS with backends."},
+     .doc = "Number of datagrams expected from the backend in response to each client datagram. "
+            "The session ends when they have arrived. Without this directive, the number is not "
+            "limited and the session ends after proxy_timeout."},
+    {"proxy_ssl", IN_BOTH, FLAG(S, ssl), .initial = "off",
+     .doc = "Whether connections to backends use TLS."},
     {"proxy_ssl_alpn", IN_BOTH, TEMPLATES(S, ssl_alpn), .syntax = "protocol ...",
-     .doc = "Protocols that are offered by ALPN (RFC 7301)."},
+     .doc = "Protocols that are offered to backends by ALPN (RFC 7301)."},
     TLS_CLIENT_ROWS("proxy", IN_BOTH, S),
     {0},
 };

@@ -53,9 +53,11 @@ static bool stream_rdp_preread_get_value(struct variable_env *env, const struct 
 }
 
 static const struct variable variables[] = {
-    {.name = STR_INIT("rdp_cookie"), .doc = "Cookie of the connection request.", .get = get_cookie},
+    {.name = STR_INIT("rdp_cookie"),
+     .doc = "Cookie in the RDP connection request.",
+     .get = get_cookie},
     {.name = STR_INIT("rdp_cookie_"),
-     .doc = "Value of this name in the cookie.",
+     .doc = "Value of the field with this name in the RDP cookie.",
      .get = stream_rdp_preread_get_value,
      .flags = VARIABLE_PREFIX},
     {.name = {NULL, 0}},
@@ -64,4 +66,5 @@ static const struct variable variables[] = {
 /* ---- the module ---- */
 
 PREREAD_MODULE(ngx_stream_rdp_preread_module, "rdp_preread", stream_rdp_preread_look, variables,
-               "Reads what a client of RDP begins with: its cookie, or its routing token.");
+               "Extracts the cookie or the routing token from the connection request of an "
+               "RDP client.");

@@ -93,10 +93,10 @@ static bool get_protocols(struct variable_env *env, const struct variable *varia
 
 static const struct variable variables[] = {
     {.name = STR_INIT("ssl_preread_server_name"),
-     .doc = "Server name that the client asked for (SNI).",
+     .doc = "Server name that the client requested by SNI.",
      .get = get_name},
     {.name = STR_INIT("ssl_preread_protocol"),
-     .doc = "Highest version of TLS that the client offered.",
+     .doc = "Highest TLS version that the client offered.",
      .get = get_protocol},
     {.name = STR_INIT("ssl_preread_alpn_protocols"),
      .doc = "Protocols that the client offered by ALPN, separated by commas.",
@@ -107,5 +107,5 @@ static const struct variable variables[] = {
 /* ---- the module ---- */
 
 PREREAD_MODULE(ngx_stream_ssl_preread_module, "ssl_preread", stream_ssl_preread_look, variables,
-               "Reads what the client's handshake of TLS begins with: the name of the server, the "
-               "versions and protocols that it speaks.");
+               "Extracts the server name, the versions and the ALPN protocols from the "
+               "ClientHello message of a client, without terminating TLS.");
