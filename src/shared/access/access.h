@@ -28,7 +28,7 @@ bool network_read(struct conf *conf, const struct conf_node *node, struct str te
 
 /*
  * The rows of an access module. apply drops the inherited list at the first `allow` or `deny` of a
- * block, and calls access_rule_read. REFUSES begins the sentence about denied clients.
+ * block, and calls access_rule_read. REFUSES is the beginning of the sentence about denied clients.
  */
 #define ACCESS_ROWS(CONTEXT, APPLY, REFUSES)                                                       \
     {"allow",                                                                                      \
@@ -37,12 +37,12 @@ bool network_read(struct conf *conf, const struct conf_node *node, struct str te
      ARGS(1, 1),                                                                                   \
      .repeat = REPEAT_CUSTOM,                                                                      \
      .syntax = "address | CIDR | unix: | all",                                                     \
-     .doc = "Lets clients of this network in. The first allow or deny that matches decides; a "    \
-            "block with some of its own inherits none."},                                          \
+     .doc = "Allows access for this network or address. The first `allow` or `deny` that "         \
+            "matches decides; a block with its own lines inherits none."},                         \
     {                                                                                              \
-        "deny", CONTEXT, CUSTOM(APPLY), ARGS(1, 1), .repeat = REPEAT_CUSTOM,                       \
-                                                    .syntax = "address | CIDR | unix: | all",      \
-                                                    .doc = REFUSES " of this network."             \
+        "deny", CONTEXT, CUSTOM(APPLY), ARGS(1, 1),                                                \
+            .repeat = REPEAT_CUSTOM, .syntax = "address | CIDR | unix: | all",                     \
+            .doc = REFUSES " in this network, or with this address."                               \
     }
 
 #endif

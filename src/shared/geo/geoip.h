@@ -74,26 +74,26 @@ bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, stru
 /* The variables of all geoip modules; GET calls geoip_give with the data of its variable. */
 #define GEOIP_VARIABLES(GET)                                                                       \
     GEOIP_VARIABLE("geoip_country_code", GET, GEOIP_COUNTRY_CODE,                                  \
-                   "Code of the country, two letters."),                                           \
+                   "Two-letter code of the country."),                                             \
         GEOIP_VARIABLE("geoip_country_code3", GET, GEOIP_COUNTRY_CODE3,                            \
-                       "Code of the country, three letters."),                                     \
+                       "Three-letter code of the country."),                                       \
         GEOIP_VARIABLE("geoip_country_name", GET, GEOIP_COUNTRY_NAME, "Name of the country."),     \
         GEOIP_VARIABLE("geoip_city_continent_code", GET, GEOIP_CITY_CONTINENT,                     \
-                       "Code of the continent, two letters."),                                     \
+                       "Two-letter code of the continent."),                                       \
         GEOIP_VARIABLE("geoip_city_country_code", GET, GEOIP_CITY_COUNTRY_CODE,                    \
-                       "Code of the country in the city database, two letters."),                  \
+                       "Two-letter code of the country, from the city database."),                 \
         GEOIP_VARIABLE("geoip_city_country_code3", GET, GEOIP_CITY_COUNTRY_CODE3,                  \
-                       "Code of the country in the city database, three letters."),                \
+                       "Three-letter code of the country, from the city database."),               \
         GEOIP_VARIABLE("geoip_city_country_name", GET, GEOIP_CITY_COUNTRY_NAME,                    \
-                       "Name of the country in the city database."),                               \
+                       "Name of the country, from the city database."),                            \
         GEOIP_VARIABLE("geoip_region", GET, GEOIP_CITY_REGION,                                     \
-                       "Region of the city database, two characters."),                            \
+                       "Two-character code of the region, from the city database."),               \
         GEOIP_VARIABLE("geoip_region_name", GET, GEOIP_CITY_REGION_NAME, "Name of the region."),   \
         GEOIP_VARIABLE("geoip_city", GET, GEOIP_CITY_NAME, "Name of the city."),                   \
         GEOIP_VARIABLE("geoip_postal_code", GET, GEOIP_CITY_POSTAL_CODE, "Postal code."),          \
         GEOIP_VARIABLE("geoip_latitude", GET, GEOIP_CITY_LATITUDE, "Latitude."),                   \
         GEOIP_VARIABLE("geoip_longitude", GET, GEOIP_CITY_LONGITUDE, "Longitude."),                \
-        GEOIP_VARIABLE("geoip_dma_code", GET, GEOIP_CITY_METRO, "US metro code."),                 \
+        GEOIP_VARIABLE("geoip_dma_code", GET, GEOIP_CITY_METRO, "DMA or metro code in the US."),   \
         GEOIP_VARIABLE("geoip_area_code", GET, GEOIP_CITY_AREA, "Telephone area code."),           \
         GEOIP_VARIABLE("geoip_org", GET, GEOIP_ORG, "Organization.")
 
@@ -118,14 +118,15 @@ bool geoip_org_apply(struct conf_scope *scope, const struct directive *row, stru
 /* The rows of all geoip modules, for blocks of this context. */
 #define GEOIP_ROWS(CONTEXT)                                                                        \
     GEOIP_ROW("geoip_country", CONTEXT, country, geoip_country_apply,                              \
-              "The database of countries, of the legacy format, for IPv4 or IPv6: "                \
-              "`$geoip_country_*`. It is read into memory; a new one is taken with the next "      \
-              "reload. `utf8`: names are given in UTF-8, not in ISO 8859-1."),                     \
+              "Database of countries in the legacy format, for IPv4 or IPv6, for the variables "   \
+              "`$geoip_country_*`. It is read into memory; a changed file is used after the next " \
+              "reload. `utf8`: names are converted to UTF-8; otherwise they are in ISO 8859-1."),  \
         GEOIP_ROW("geoip_city", CONTEXT, city, geoip_city_apply,                                   \
-                  "The database of cities: `$geoip_city`, `$geoip_city_*`, `$geoip_region`, "      \
-                  "`$geoip_latitude` and the like."),                                              \
-        GEOIP_ROW("geoip_org", CONTEXT, org, geoip_org_apply,                                      \
-                  "The database of organisations, providers, domains or autonomous systems: "      \
-                  "`$geoip_org`.")
+                  "Database of cities, for variables such as `$geoip_city`, `$geoip_city_*`, "     \
+                  "`$geoip_region` and `$geoip_latitude`."),                                       \
+        GEOIP_ROW(                                                                                 \
+            "geoip_org", CONTEXT, org, geoip_org_apply,                                            \
+            "Database of organizations, Internet providers, domains or autonomous systems, for "   \
+            "`$geoip_org`.")
 
 #endif

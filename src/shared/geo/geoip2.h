@@ -23,12 +23,13 @@ bool geoip2_read(struct conf *conf, const struct conf_node *node, struct geoip2_
     {                                                                                              \
         "geoip2", CONTEXT, FREE_FORM(APPLY), ARGS(1, 1),                                           \
             .repeat = REPEAT_CUSTOM, .syntax = "file",                                             \
-            .doc = "Variables by a database of MaxMind's format (.mmdb). Lines are "               \
-                   "`$variable [default=value] [source=$variable] key ...`, where the keys "       \
-                   "lead from the top of what the database says of the client's address, or "      \
-                   "of that in `source`, to a text or a number; `$variable metadata build_epoch "  \
-                   "| last_check | last_change`; and `auto_reload time`, after which each worker " \
-                   "looks whether the file has changed."                                           \
+            .doc =                                                                                 \
+                "Defines variables by a database in MaxMind's format (.mmdb). Lines are "          \
+                "`$variable [default=value] [source=$variable] key ...`, where the keys lead "     \
+                "from the top of the record of the client's address, or of the address in "        \
+                "`source`, to a string or a number; `$variable metadata build_epoch | "            \
+                "last_check | last_change`; and `auto_reload time`, the interval at which each "   \
+                "worker checks whether the file has changed."                                      \
     }
 
 #endif

@@ -68,8 +68,8 @@ void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind);
      ARGS(3, 3),                                                                                   \
      .repeat = REPEAT_CUSTOM,                                                                      \
      .syntax = "key $variable zone=name",                                                          \
-     .doc = "Defines a variable whose value is found in the zone by the value of this "            \
-            "text; where nothing is found it is empty."},                                          \
+     .doc = "Defines a variable whose value is looked up in the zone by this key; it is "          \
+            "empty if the zone does not contain the key."},                                        \
         {"keyval_zone",                                                                            \
          CONTEXT,                                                                                  \
          CUSTOM(APPLY_ZONE),                                                                       \
@@ -77,22 +77,23 @@ void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind);
          .repeat = REPEAT_CUSTOM,                                                                  \
          .syntax = "zone=name:size [state=file] [timeout=time] [type=string|ip|prefix] "           \
                    "[sync[=store]] [sync_interval=time]",                                          \
-         .doc = "Shared memory for keys and values, which `api` shows and changes, and which "     \
-                "outlive a reload; with `state` they are in a file, as JSON, too, and "            \
-                "outlive a restart. After `timeout` a pair is gone. A text is compared with "      \
-                "whole keys, as an address with networks, or by its beginning: then the "          \
-                "longest key holds. With `sync` all nodes that share a `redis_store` have "        \
-                "the pairs."},                                                                     \
+         .doc = "Shared memory zone of key-value pairs, which `api` shows and changes. The "       \
+                "pairs survive a reload; with `state` they are also saved to a file, as JSON, "    \
+                "and survive a restart. A pair is removed after `timeout`. `type` defines how a "  \
+                "key is matched: `string` exactly, `ip` as an address in a network, `prefix` by "  \
+                "the beginning, where the longest key wins. With `sync` all nodes that share a "   \
+                "`redis_store` have the same pairs."},                                             \
     {                                                                                              \
         "keyval_zone_redis", CONTEXT, CUSTOM(APPLY_REDIS), ARGS(1, 8),                             \
             .repeat = REPEAT_CUSTOM,                                                               \
             .syntax = "zone=name [hostname=name] [port=number] [database=number] "                 \
                       "[connect_timeout=time] [command_timeout=time] [ttl=time] [store=name]",     \
-            .doc = "A zone whose pairs are keys `NAME:KEY` of Redis or Valkey, by default at "     \
-                   "127.0.0.1:6379, or of a `redis_store`. Values are fetched for each request "   \
-                   "before they are used, for which it waits at most `command_timeout`, 10 "       \
-                   "milliseconds by default. What is assigned to a variable of the zone is "       \
-                   "written, and is gone after `ttl`."                                             \
+            .doc =                                                                                 \
+                "Zone whose pairs are the keys `NAME:KEY` of a Redis or Valkey server, by "        \
+                "default 127.0.0.1:6379, or of a `redis_store`. Values are fetched for each "      \
+                "request before they are used; the request waits at most `command_timeout`, 10 "   \
+                "milliseconds by default. A value assigned to a variable of the zone is written "  \
+                "to the server and expires after `ttl`."                                           \
     }
 
 #endif

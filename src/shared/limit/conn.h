@@ -78,14 +78,18 @@ void conn_zones_leave(struct conf *conf, const struct limit_kind *kind);
      ARGS(2, 2),                                                                                   \
      .repeat = REPEAT_APPEND,                                                                      \
      .syntax = "zone number",                                                                      \
-     .doc = "So many of one key of this zone may be under way at a time; requests of an HTTP/2 "   \
-            "connection count one by one. Of several limits each must let it pass."},              \
+     .doc = "Largest number of concurrent requests or connections for one key of this zone; "      \
+            "each request of an HTTP/2 connection counts. If there are several limits, all "       \
+            "of them apply."},                                                                     \
         {"limit_conn_log_level", CONTEXT, ENUM(S, log_level, limit_log_levels),                    \
-         .initial = "error", .doc = "The level of the line about one that is refused."},           \
+         .initial = "error",                                                                       \
+         .doc = "Log level of the message about a refused request or connection."},                \
     {                                                                                              \
         "limit_conn_dry_run", CONTEXT, FLAG(S, is_dry_run),                                        \
             .initial = "off",                                                                      \
-            .doc = "Refuses nothing; the log and $limit_conn_status show what would be refused."   \
+            .doc =                                                                                 \
+                "Enables the dry run mode: nothing is refused; the log and `$limit_conn_status` "  \
+                "show what would be refused."                                                      \
     }
 
 #endif

@@ -14,7 +14,7 @@
 /* The values of *_ssl_… in one location. */
 struct tls_client_settings {
     /* As written. */
-    struct template *certificate, *certificate_key;  /* ours; NULL = none */
+    struct template *certificate, *certificate_key;  /* of this server; NULL = none */
     struct vec passwords;                            /* struct str: for the key */
     struct tls_certificate_cache *certificate_cache; /* with variables; NULL = off */
     unsigned protocols;                              /* enum tls_protocol bits */
@@ -70,64 +70,73 @@ tls_client_apply tls_client_password_file_apply, tls_client_conf_command_apply,
  * `tls`. */
 #define TLS_CLIENT_ROWS(PREFIX, CONTEXT, SETTINGS)                                                 \
     {PREFIX "_ssl_certificate", CONTEXT, TEMPLATE(SETTINGS, tls.certificate),                      \
-     .doc = "Our certificate for backends that ask for one: a PEM file, or data:text; variables "  \
-            "are looked at for each handshake."},                                                  \
+     .doc = "Certificate for backends that request a client certificate: a PEM file, or "          \
+            "data:text. If it contains variables, they are evaluated for each handshake."},        \
         {PREFIX "_ssl_certificate_key", CONTEXT, TEMPLATE(SETTINGS, tls.certificate_key),          \
-         .doc = "Its key: a PEM file, data:text, engine:name:id or store:URI."},                   \
+         .doc = "Key of " PREFIX                                                                   \
+                "_ssl_certificate: a PEM file, data:text, engine:name:id or store:URI."},          \
         {PREFIX "_ssl_certificate_cache",                                                          \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(SETTINGS, tls.certificate_cache, tls_client_certificate_cache_apply),        \
          ARGS(1, 3),                                                                               \
          .initial = "off",                                                                         \
          .syntax = "off | max=N [inactive=time] [valid=time]",                                     \
-         .doc = "Keeps certificates and keys that were loaded by names with variables."},          \
+         .doc = "Cache for certificates and keys whose names contain variables. `max` is the "     \
+                "largest number of entries; an entry that is not used for `inactive` (10s) is "    \
+                "removed; the files are checked for changes after `valid` (60s)."},                \
         {PREFIX "_ssl_password_file",                                                              \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(SETTINGS, tls.passwords, tls_client_password_file_apply),                    \
          ARGS(1, 1),                                                                               \
          .syntax = "file",                                                                         \
-         .doc = "Pass phrases of keys, one a line; they are tried in turn."},                      \
+         .doc = "File with passphrases of keys, one per line; they are tried in turn."},           \
         {PREFIX "_ssl_protocols",                                                                  \
          CONTEXT,                                                                                  \
          BITS(SETTINGS, tls.protocols, tls_protocol_words),                                        \
          .initial = "TLSv1.2 TLSv1.3",                                                             \
          .repeat = REPEAT_APPEND,                                                                  \
-         .doc = "Versions of TLS that backends are spoken to in."},                                \
+         .doc = "TLS versions that are enabled for connections to backends."},                     \
         {PREFIX "_ssl_ciphers", CONTEXT, STRING(SETTINGS, tls.ciphers), .initial = "DEFAULT",      \
-         .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},                                     \
+         .doc = "Ciphers for TLS 1.2 and older, in OpenSSL's format."},                            \
         {PREFIX "_ssl_conf_command",                                                               \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(SETTINGS, tls.commands, tls_client_conf_command_apply),                      \
          ARGS(2, 2),                                                                               \
          .repeat = REPEAT_APPEND,                                                                  \
          .syntax = "name value",                                                                   \
-         .doc = "A command of OpenSSL's SSL_CONF_cmd()."},                                         \
+         .doc = "Sets an OpenSSL configuration command, as in SSL_CONF_cmd(3)."},                  \
         {PREFIX "_ssl_name", CONTEXT, TEMPLATE(SETTINGS, tls.name),                                \
-         .doc = "The name that the backend's certificate must have, and that is sent to it; by "   \
-                "default the host of " PREFIX "_pass."},                                           \
+         .doc = "Name that the backend's certificate must contain with " PREFIX                    \
+                "_ssl_verify, and that is sent to the backend with " PREFIX                        \
+                "_ssl_server_name; by default the host of " PREFIX "_pass."},                      \
         {PREFIX "_ssl_server_name", CONTEXT, FLAG(SETTINGS, tls.server_name), .initial = "off",    \
-         .doc = "Is the name sent (SNI, RFC 6066)?"},                                              \
+         .doc =                                                                                    \
+             "Whether the name of " PREFIX "_ssl_name is sent to the backend (SNI, RFC 6066)."},   \
         {PREFIX "_ssl_session_reuse", CONTEXT, FLAG(SETTINGS, tls.session_reuse), .initial = "on", \
-         .doc = "Are sessions of former connections resumed?"},                                    \
+         .doc = "Whether TLS sessions are resumed on new connections to the backend."},            \
         {PREFIX "_ssl_verify", CONTEXT, FLAG(SETTINGS, tls.verify), .initial = "off",              \
-         .doc = "Must the backend's certificate be trusted, and be for the name?"},                \
+         .doc = "Whether the backend's certificate is verified: it must be trusted and contain "   \
+                "the name of " PREFIX "_ssl_name."},                                               \
         {PREFIX "_ssl_verify_depth",                                                               \
          CONTEXT,                                                                                  \
          NUMBER(SETTINGS, tls.verify_depth),                                                       \
          .initial = "1",                                                                           \
          .max = INT32_MAX,                                                                         \
-         .doc = "Longest chain of certificates."},                                                 \
+         .doc = "Largest number of intermediate certificates between the backend's certificate "   \
+                "and a trusted one."},                                                             \
         {PREFIX "_ssl_trusted_certificate", CONTEXT, CONF_PATH(SETTINGS, tls.trusted_certificate), \
-         .doc = "PEM file of authorities that are trusted."},                                      \
+         .doc = "PEM file with the trusted CA certificates that the backend's certificate is "     \
+                "verified with."},                                                                 \
         {PREFIX "_ssl_key_log",                                                                    \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(SETTINGS, tls.key_log, tls_client_key_log_apply),                            \
          ARGS(1, 1),                                                                               \
          .syntax = "file",                                                                         \
-         .doc = "Log of the secrets of connections in NSS's format; made for its owner alone."},   \
+         .doc = "File to which the secrets of connections are logged, in the SSLKEYLOGFILE "       \
+                "format. It is readable by its owner only."},                                      \
     {                                                                                              \
         PREFIX "_ssl_crl", CONTEXT, CONF_PATH(SETTINGS, tls.crl),                                  \
-            .doc = "PEM file of revoked certificates."                                             \
+            .doc = "PEM file with certificate revocation lists (CRLs) for backends' certificates." \
     }
 
 #endif

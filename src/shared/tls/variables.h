@@ -10,29 +10,27 @@
     }
 /* All of them, with this getter, which gives tls_variable of the name without "ssl_". */
 #define TLS_VARIABLES(GET)                                                                         \
-    TLS_VARIABLE("ssl_protocol", GET, "Version of TLS."),                                          \
+    TLS_VARIABLE("ssl_protocol", GET, "TLS version of the connection."),                           \
         TLS_VARIABLE("ssl_cipher", GET, "Cipher of the connection."),                              \
         TLS_VARIABLE("ssl_ciphers", GET, "Ciphers that the client offered."),                      \
         TLS_VARIABLE("ssl_curve", GET, "Group of the key exchange."),                              \
         TLS_VARIABLE("ssl_curves", GET, "Groups that the client offered."),                        \
         TLS_VARIABLE("ssl_sigalg", GET, "Signature algorithm of the server certificate."),         \
         TLS_VARIABLE("ssl_sigalgs", GET, "Signature algorithms that the client offered."),         \
-        TLS_VARIABLE("ssl_session_id", GET, "Id of the session, in hexadecimal."),                 \
-        TLS_VARIABLE("ssl_session_reused", GET,                                                    \
-                     "`r` when the session was resumed, otherwise a dot."),                        \
+        TLS_VARIABLE("ssl_session_id", GET, "Session ID, in hexadecimal."),                        \
+        TLS_VARIABLE("ssl_session_reused", GET, "`r` if the session was resumed, otherwise `.`."), \
         {.name = STR_INIT("ssl_early_data"),                                                       \
-         .doc = "1 while early data of TLS 1.3 is used and the handshake is not complete.",        \
+         .doc = "`1` while TLS 1.3 early data is used and the handshake is not complete.",         \
          .get = GET,                                                                               \
          .flags = VARIABLE_CHANGEABLE | VARIABLE_VOLATILE},                                        \
-        TLS_VARIABLE("ssl_server_name", GET, "Server name that the client asked for (SNI)."),      \
+        TLS_VARIABLE("ssl_server_name", GET, "Server name that the client requested (SNI)."),      \
         TLS_VARIABLE("ssl_alpn_protocol", GET, "Protocol that ALPN selected."),                    \
-        TLS_VARIABLE("ssl_ech_status", GET, "Result of ECH."),                                     \
+        TLS_VARIABLE("ssl_ech_status", GET, "Result of Encrypted Client Hello (ECH)."),            \
         TLS_VARIABLE("ssl_ech_outer_server_name", GET,                                             \
                      "Server name in the outer ClientHello of ECH."),                              \
         TLS_VARIABLE("ssl_handshake_time", GET,                                                    \
                      "Duration of the handshake, in seconds with milliseconds."),                  \
-        TLS_VARIABLE("ssl_handshakd_time", GET,                                                    \
-                     "The same as `$ssl_handshake_time`, in an old spelling."),                    \
+        TLS_VARIABLE("ssl_handshakd_time", GET, "Old spelling of `$ssl_handshake_time`."),         \
         TLS_VARIABLE("ssl_handshake_time_msec", GET,                                               \
                      "Duration of the handshake in milliseconds."),                                \
         TLS_VARIABLE("ssl_client_cert", GET,                                                       \
@@ -51,9 +49,12 @@
         TLS_VARIABLE("ssl_client_serial", GET, "Serial number of the client certificate."),        \
         TLS_VARIABLE("ssl_client_fingerprint", GET,                                                \
                      "SHA-1 fingerprint of the client certificate."),                              \
-        TLS_VARIABLE("ssl_client_verify", GET, "SUCCESS, FAILED:reason or NONE."),                 \
-        TLS_VARIABLE("ssl_client_v_start", GET, "Start of the client certificate's validity."),    \
-        TLS_VARIABLE("ssl_client_v_end", GET, "End of the client certificate's validity."),        \
+        TLS_VARIABLE("ssl_client_verify", GET,                                                     \
+                     "Result of the client certificate's verification: "                           \
+                     "SUCCESS, FAILED:reason or NONE."),                                           \
+        TLS_VARIABLE("ssl_client_v_start", GET,                                                    \
+                     "Time from which the client certificate is valid."),                          \
+        TLS_VARIABLE("ssl_client_v_end", GET, "Time at which the client certificate expires."),    \
         TLS_VARIABLE("ssl_client_v_remain", GET, "Days until the client certificate expires."),    \
         TLS_VARIABLE("ssl_client_sigalg", GET, "Signature algorithm of the client certificate.")
 

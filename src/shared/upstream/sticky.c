@@ -526,11 +526,12 @@ static const struct directive sticky_rows[] = {
                "[samesite=strict|lax|none|$variable] | route $variable ... | learn "
                "create=$variable lookup=$variable zone=name:size [timeout=time] [header] "
                "[sync[=store]] [sync_interval=time]",
-     .doc = "Requests of one client go to the same server. `cookie` gives the client a cookie with "
-            "each answer, `samesite=strict` where the variable says none of the three words; its "
-            "value is `route` of the server line, else a digest of the address. `route` looks for "
-            "the route in variables. `learn` keeps sessions that answers begin in shared memory; "
-            "with `sync` all nodes that share a redis_store know them."},
+     .doc = "Passes the requests of a client to the same server. `cookie` adds a cookie to "
+            "each response, whose value is `route` of the server line, or a digest of its "
+            "address; `samesite=strict` is used if the variable contains none of the three "
+            "values. `route` takes the route from variables. `learn` keeps sessions, which "
+            "responses create, in shared memory; with `sync` all nodes that share a "
+            "`redis_store` know them."},
     {0},
 };
 

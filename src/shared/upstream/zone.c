@@ -45,10 +45,10 @@ static bool upstream_zone_apply(struct conf_scope *scope, const struct directive
     {                                                                                              \
         "zone", CONTEXT, CUSTOM(upstream_zone_apply), ARGS(1, 4),                                  \
             .repeat = REPEAT_CUSTOM, .syntax = "name [size] [sync[=store]] [sync_interval=time]",  \
-            .doc = "Shared memory of the group. All workers share what they know of its servers "  \
-                   "with or without it; `resolve` needs it: its size limits the addresses found "  \
-                   "at run time. With `sync` changes by the API reach all nodes that share a "     \
-                   "redis_store."                                                                  \
+            .doc = "Shared memory zone of the group. Workers share the state of its servers with " \
+                   "or without it, but `resolve` requires it: its size limits the number of "      \
+                   "addresses found at run time. With `sync` changes made with the API reach all " \
+                   "nodes that share a `redis_store`."                                             \
     }
 
 static const struct directive http_rows[] = {ZONE_ROW(IN_UPSTREAM), {0}};

@@ -22,19 +22,20 @@ bool value_map_apply(struct conf_scope *scope, const struct directive *row, stru
      FREE_FORM(value_map_apply),                                                                   \
      ARGS(2, 2),                                                                                   \
      .repeat = REPEAT_CUSTOM,                                                                      \
-     .syntax = "text $variable",                                                                   \
-     .doc = "Defines a variable by a table: keys are texts, with `hostnames` also *.suffix and "   \
-            "prefix.*, ~regex and ~*regex, `default`. `volatile` computes it at each use."},       \
+     .syntax = "string $variable",                                                                 \
+     .doc = "Defines a variable by a table. Keys are strings, `~regex` and `~*regex`, "            \
+            "`default`, and with `hostnames` also `*.suffix` and `prefix.*`. With "                \
+            "`volatile` the value is computed at each use."},                                      \
         {"map_hash_bucket_size",                                                                   \
          CONTEXT,                                                                                  \
          NUMBER(struct value_map_settings, hash_bucket_size),                                      \
          .apply = conf_hash_size_check,                                                            \
          .initial = "64",                                                                          \
-         .doc = "Accepted and ignored: the tables of maps size themselves."},                      \
+         .doc = "Accepted and ignored: the hash tables are sized automatically."},                 \
     {                                                                                              \
         "map_hash_max_size", CONTEXT, NUMBER(struct value_map_settings, hash_max_size),            \
             .apply = conf_hash_size_check, .initial = "2048",                                      \
-            .doc = "Accepted and ignored: the tables of maps size themselves."                     \
+            .doc = "Accepted and ignored: the hash tables are sized automatically."                \
     }
 
 #endif

@@ -10,14 +10,15 @@ bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct
                    void *settings);
 
 /* The row of a num_map module, for blocks of this context; it has no settings. */
-#define NUM_MAP_ROW(CONTEXT)                                                                                              \
-    {                                                                                                                     \
-        "num_map", CONTEXT, FREE_FORM(num_map_apply), ARGS(1, 2),                                                         \
-            .repeat = REPEAT_CUSTOM, .syntax = "[number] $variable",                                                      \
-            .doc =                                                                                                        \
-                "Defines a variable by a number, `$remote_port` where none is named: the value of the smallest range "    \
-                "that has it. Lines are `number value`, `first-last value`, `<=last value`, `default value`; `volatile` " \
-                "computes it at each use."                                                                                \
+#define NUM_MAP_ROW(CONTEXT)                                                                       \
+    {                                                                                              \
+        "num_map", CONTEXT, FREE_FORM(num_map_apply), ARGS(1, 2),                                  \
+            .repeat = REPEAT_CUSTOM, .syntax = "[number] $variable",                               \
+            .doc =                                                                                 \
+                "Defines a variable by a number, by default `$remote_port`: its value is that "    \
+                "of the smallest range that contains the number. Lines are `number value`, "       \
+                "`first-last value`, `<=last value`, `default value`. With `volatile` the value "  \
+                "is computed at each use."                                                         \
     }
 
 #endif

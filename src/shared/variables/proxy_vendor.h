@@ -15,17 +15,17 @@ enum proxy_vendor {
 /* Variables of a module; GET calls variable_give_proxy_vendor with the data of its variable. */
 #define PROXY_VENDOR_VARIABLES(GET)                                                                \
     {.name = STR_INIT("proxy_protocol_tlv_aws_vpce_id"),                                           \
-     .doc = "Id of the VPC endpoint that AWS put into the PROXY header.",                          \
+     .doc = "ID of the VPC endpoint in the PROXY protocol header, set by AWS.",                    \
      .get = GET,                                                                                   \
      .data = PROXY_VENDOR_AWS_VPCE_ID},                                                            \
         {.name = STR_INIT("proxy_protocol_tlv_azure_pel_id"),                                      \
-         .doc = "Id of the private link that Azure put into the PROXY header.",                    \
+         .doc = "ID of the private link in the PROXY protocol header, set by Azure.",              \
          .get = GET,                                                                               \
          .data = PROXY_VENDOR_AZURE_PEL_ID},                                                       \
     {                                                                                              \
         .name = STR_INIT("proxy_protocol_tlv_gcp_conn_id"),                                        \
-        .doc = "Id of the connection that Google Cloud put into the PROXY header.", .get = GET,    \
-        .data = PROXY_VENDOR_GCP_CONN_ID                                                           \
+        .doc = "ID of the connection in the PROXY protocol header, set by Google Cloud.",          \
+        .get = GET, .data = PROXY_VENDOR_GCP_CONN_ID                                               \
     }
 
 /* False: the header, which may be NULL, does not have it in the vendor's format. */

@@ -10,13 +10,13 @@ bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings);
 
 /* The row of a split_clients module, for blocks of this context; it has no settings. */
-#define SPLIT_CLIENTS_ROW(CONTEXT)                                                                    \
-    {                                                                                                 \
-        "split_clients", CONTEXT, FREE_FORM(split_clients_apply), ARGS(2, 2),                         \
-            .repeat = REPEAT_CUSTOM, .syntax = "text $variable",                                      \
-            .doc =                                                                                    \
-                "Defines a variable that has one of several values, by the hash of this text: lines " \
-                "`percent% value`, with two decimals at most, and `* value` for the rest."            \
+#define SPLIT_CLIENTS_ROW(CONTEXT)                                                                 \
+    {                                                                                              \
+        "split_clients", CONTEXT, FREE_FORM(split_clients_apply), ARGS(2, 2),                      \
+            .repeat = REPEAT_CUSTOM, .syntax = "string $variable",                                 \
+            .doc =                                                                                 \
+                "Defines a variable whose value is selected by the hash of the string. Lines are " \
+                "`percent% value`, with at most two decimals, and `* value` for the rest."         \
     }
 
 #endif

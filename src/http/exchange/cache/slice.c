@@ -212,8 +212,8 @@ static const struct variable slice_variables[] = {
 
 static const struct directive slice_rows[] = {
     {"slice", IN_HTTP_ALL, SIZE(struct slice_settings, size), .initial = "0",
-     .doc = "Asks backends for long answers in ranges of this size, which are cached one by one; 0 "
-            "is off."},
+     .doc = "Size of the ranges in which long responses are requested from backends; each "
+            "range is cached separately. 0 disables slicing."},
     {0},
 };
 

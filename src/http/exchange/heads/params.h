@@ -38,16 +38,18 @@ struct params {
     {                                                                                              \
         PREFIX "_param", IN_HTTP_ALL, CUSTOM_FIELD(S, member, param_apply), ARGS(2, 3),            \
             .repeat = REPEAT_APPEND, .is_late = true, .syntax = "parameter value [if_not_empty]",  \
-            .doc = "A parameter of the request; the client's fields are added as HTTP_*."          \
+            .doc =                                                                                 \
+                "Adds a parameter to the request to the backend. The client's header fields are "  \
+                "passed as HTTP_*."                                                                \
     }
 /* The row `PREFIX_param_inherit`; its member is an enum list_inherit. */
 #define PARAM_INHERIT_ROW(PREFIX, S, member)                                                       \
     {                                                                                              \
         PREFIX "_param_inherit", IN_HTTP_ALL, ENUM(S, member, list_inherit_words),                 \
             .initial = "on",                                                                       \
-            .doc = "Whether a block with its own " PREFIX                                          \
-                   "_param replaces the outer ones (on), or has those of other names, too "        \
-                   "(merge); off: never inherits any."                                             \
+            .doc = "How the lines of an outer block are inherited by a block with its own " PREFIX \
+                   "_param: `on` means that its own replace them, `merge` adds those with other "  \
+                   "names; `off` disables inheritance altogether."                                 \
     }
 /* For conf_list_inherit: the member (struct vec of struct param) of the settings S. */
 #define PARAM_LIST(PREFIX, S, member, settings_key)                                                \

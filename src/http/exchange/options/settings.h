@@ -112,9 +112,9 @@ struct exchange_settings {
     bool intercept_errors;         /* responses from 300 on go to error_page */
     bool buffering;                /* the backend does not wait for the client */
     struct buffers buffers;        /* memory for what the client has not taken */
-    uint64_t busy_buffers_size;    /* bytes of the buffers that may wait to be sent */
+    uint64_t busy_buffers_size;    /* validated only; without effect */
     uint64_t max_temp_file_size;   /* then a temporary file; 0 = none */
-    uint64_t temp_file_write_size; /* understood: bytes go to the file as they come */
+    uint64_t temp_file_write_size; /* validated only; bytes are written as they arrive */
     struct wanted_path *temp_path; /* where temporary files are made */
     struct template *limit_rate; /* bytes per second read from the backend; NULL or 0 = no limit */
     bool force_ranges;           /* ranges are served whatever the response says of them */

@@ -44,7 +44,7 @@ static bool access_apply(struct conf_scope *scope, const struct directive *row,
 }
 
 static const struct directive access_rows[] = {
-    ACCESS_ROWS(IN_HTTP_ALL | IN_LIMIT_EXCEPT, access_apply, "Answers 403 to clients"),
+    ACCESS_ROWS(IN_HTTP_ALL | IN_LIMIT_EXCEPT, access_apply, "Denies access, with 403, to clients"),
     {0},
 };
 

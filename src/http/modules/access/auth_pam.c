@@ -210,17 +210,18 @@ static bool service_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive pam_rows[] = {
     {"auth_pam", IN_ALL, TEMPLATE(S, realm), .initial = "off", .syntax = "string | off",
-     .doc = "Allows clients with a name and a password that PAM accepts; others get 401 with this "
-            "realm. PAM runs on threads; `thread_pool auth_pam` sets their number (4) and how many "
-            "requests may wait (128); more get 503. One client has half of the threads at a time."},
+     .doc = "Enables authentication of clients with a name and a password that are verified "
+            "by PAM. Other clients receive 401 with this realm. PAM runs in threads; "
+            "`thread_pool auth_pam` sets the number of threads (4) and of requests that may "
+            "wait (128); further requests receive 503. One client may use half of the "
+            "threads at a time."},
     {"auth_pam_service_name", IN_ALL, CUSTOM_FIELD(S, service, service_apply), ARGS(1, 1),
-     .initial = "nginx", .syntax = "name",
-     .doc = "The name of PAM's configuration: a file in /etc/pam.d."},
+     .initial = "nginx", .syntax = "name", .doc = "Name of the PAM service: a file in /etc/pam.d."},
     {"auth_pam_set_pam_env", IN_ALL, FLAG(S, sets_environment), .initial = "off",
-     .doc = "Sets the variables HOST (the Host field) and REQUEST (the request line) for PAM "
-            "modules."},
+     .doc = "Whether the variables HOST (the Host field) and REQUEST (the request line) are "
+            "set for PAM modules."},
     {"auth_pam_config_directory", IN_ALL, CONF_PATH(S, directory), .syntax = "path",
-     .doc = "Where PAM's configuration lies, in place of /etc/pam.d."},
+     .doc = "Directory of the PAM configuration, in place of /etc/pam.d."},
     {0},
 };
 #undef S

@@ -141,15 +141,14 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
 #define S struct auth_request_settings
 static const struct directive auth_request_rows[] = {
     {"auth_request", IN_HTTP_ALL, STRING(S, uri), .initial = "off", .syntax = "uri | off",
-     .doc =
-         "Asks this URI of the server, by a subrequest, whether the client may: a status of 2xx says yes, 401 and "
-         "403 say no, and the fields WWW-Authenticate of a 401 go to the client; others are errors. The "
-         "subrequest is a GET without a body."},
+     .doc = "Authorizes requests by the result of a subrequest to this URI: a status of 2xx "
+            "allows access, 401 and 403 deny it, and the WWW-Authenticate fields of a 401 "
+            "are passed to the client; any other status is an error. The subrequest is a "
+            "GET without a body."},
     {"auth_request_set", IN_HTTP_ALL, CUSTOM_FIELD(S, assignments, set_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "$variable value",
-     .doc =
-         "Assigns a value to a variable when the subrequest was answered; variables of its answer, such as "
-         "$upstream_http_NAME, are its own there."},
+     .doc = "Sets a variable when the authorization subrequest is complete. The value may "
+            "contain variables of its response, such as `$upstream_http_NAME`."},
     {0},
 };
 #undef S

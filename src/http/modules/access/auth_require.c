@@ -69,8 +69,8 @@ static const struct directive auth_require_rows[] = {
     {"auth_require", IN_HTTP_ALL | IN_LIMIT_EXCEPT,
      CUSTOM_FIELD(struct auth_require_settings, lines, auth_require_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "$value ... [error=4xx | 5xx]",
-     .doc =
-         "Allows a request only where none of the values is empty or `0`; others get this status (403)."},
+     .doc = "Allows a request only if none of the values is empty or `0`; otherwise the "
+            "response has this status (403 by default)."},
     {0},
 };
 

@@ -55,14 +55,12 @@ static const struct directive_word status_words[] = {
 static const struct directive degradation_rows[] = {
     {"degradation", IN_HTTP, CUSTOM(degradation_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "sbrk=size",
-     .doc =
-         "How much memory a worker may take before it is degraded: bytes of RAM that are its own, not shared and of no "
-         "file, looked at once a second. 0 is no limit."},
+     .doc = "Amount of memory above which a worker is degraded: anonymous memory in RAM "
+            "that is not shared, in bytes; it is read once a second. 0: no limit."},
     {"degrade", IN_HTTP_ALL, ENUM(struct degradation_settings, status, status_words),
      .initial = "off",
-     .doc =
-         "What requests get from a worker that is degraded: 204, an answer without a body, or 444, a closed "
-         "connection."},
+     .doc = "Response to requests in a worker that is degraded: 204, without a body, or "
+            "444, which closes the connection."},
     {0},
 };
 

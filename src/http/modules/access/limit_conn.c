@@ -95,22 +95,23 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive conn_rows[] = {
     {"limit_conn_zone", IN_HTTP, CUSTOM(limit_conn_zone_apply), ARGS(2, 4), .repeat = REPEAT_CUSTOM,
      .syntax = "key zone=name:size [sync[=store]] [sync_interval=time]",
-     .doc = "Shared memory in which requests are counted by a key, such as $binary_remote_addr; a "
-            "request whose key is empty is not counted. 1m is enough for some 20,000 keys at a "
-            "time. With `sync` all nodes that share a `redis_store` count together."},
+     .doc = "Shared memory zone in which requests are counted by a key, such as "
+            "`$binary_remote_addr`; requests with an empty key are not counted. 1m holds "
+            "about 20,000 keys at a time. With `sync` all nodes that share a `redis_store` "
+            "count together."},
     {"limit_zone", IN_HTTP, CUSTOM(old_zone_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .replaced_by = "limit_conn_zone", .syntax = "name $variable size",
-     .doc = "The same as `limit_conn_zone $variable zone=name:size`, as it was written once."},
+     .doc = "Old form of `limit_conn_zone $variable zone=name:size`."},
     CONN_LIMIT_ROWS(IN_HTTP_ALL, S, limit_apply),
     {"limit_conn_status", IN_HTTP_ALL, NUMBER(S, status), .min = 400, .max = 599, .initial = "503",
-     .doc = "What a refused request is answered with."},
+     .doc = "Status of the response to a refused request."},
     {0},
 };
 #undef S
 
 static const struct variable conn_variables[] = {
     {.name = STR_INIT("limit_conn_status"),
-     .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
+     .doc = "Result of the limits: PASSED, REJECTED or REJECTED_DRY_RUN.",
      .get = limit_conn_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

@@ -527,38 +527,43 @@ static const struct directive req_rows[] = {
      .repeat = REPEAT_CUSTOM,
      .syntax =
          "key [$variable ...] zone=name:size rate=rate [sync[=store][:strict]] [sync_interval=time]",
-     .doc =
-         "Shared memory in which the requests of each key are counted, and how many may come: "
-         "`5r/s`, `30r/m`, or a variable with such a text (an empty one: no limit). Several "
-         "variables count together; a request is not counted where all are empty. 1m is enough "
-         "for some 17,000 keys; then those that were idle longest are forgotten. With `sync` nodes share the counts by a "
-         "`redis_store`: they are exchanged every `sync_interval` (50ms); with `sync=strict` or `sync=store:strict` the "
-         "store is asked about each request. See [Scaling out](scaling-out.md)."},
+     .doc = "Shared memory zone in which the requests of each key are counted, and the "
+            "permitted rate: `5r/s`, `30r/m`, or a variable with such a value (empty: no "
+            "limit). Several variables form one key; a request is not counted if all of "
+            "them are empty. 1m holds about 17,000 keys; when it is full, the least "
+            "recently used keys are removed. With `sync` nodes share the counts through a "
+            "`redis_store` and exchange them every `sync_interval` (50ms); with "
+            "`sync=strict` or `sync=store:strict` the store is queried for each request. "
+            "See [Scaling out](scaling-out.md)."},
     {"limit_req", IN_HTTP_ALL, CUSTOM_FIELD(S, limits, limit_apply), ARGS(1, 4),
      .repeat = REPEAT_APPEND,
      .syntax =
          "zone=name [burst=number] [nodelay | delay=number] [forbid_action=uri | @name] | off",
-     .doc = "Holds requests to the rate of this zone: so many as `burst` says may come early and "
-            "are delayed, all of them, those above `delay`, or with `nodelay` none; more are "
-            "refused, or sent to forbid_action inside. Of several limits each must let a request "
-            "pass, and the longest delay counts. `off`: none here."},
+     .doc = "Limits requests to the rate of this zone. Up to `burst` requests may exceed "
+            "the rate; all of them are delayed, or only those above `delay`, or none with "
+            "`nodelay`. Further requests are refused, or redirected internally to "
+            "`forbid_action`. If there are several limits, all of them apply, with the "
+            "longest delay. `off` disables the limits."},
     {"limit_req_whitelist", IN_HTTP_ALL, CUSTOM_FIELD(S, exempt, whitelist_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "geo_var_name=name geo_var_value=value",
-     .doc = "Requests for which this variable (of geo, map or any other) has this value are not "
-            "limited."},
+     .doc = "Requests are not limited if the variable of this name, for example of `geo` or "
+            "`map`, has this value."},
     {"limit_req_log_level", IN_HTTP_ALL, ENUM(S, log_level, limit_log_levels), .initial = "error",
-     .doc = "The level of the line about a refused request; about a delayed one it is one less."},
+     .doc = "Log level of the message about a refused request; delays are logged at the "
+            "next less severe level."},
     {"limit_req_status", IN_HTTP_ALL, NUMBER(S, status), .min = 400, .max = 599, .initial = "503",
-     .doc = "What a refused request is answered with."},
+     .doc = "Status of the response to a refused request."},
     {"limit_req_dry_run", IN_HTTP_ALL, FLAG(S, is_dry_run), .initial = "off",
-     .doc = "Refuses and delays nothing; the log and $limit_req_status show what would be."},
+     .doc = "Enables the dry run mode: nothing is refused or delayed; the log and "
+            "`$limit_req_status` show what would be."},
     {0},
 };
 #undef S
 
 static const struct variable req_variables[] = {
     {.name = STR_INIT("limit_req_status"),
-     .doc = "PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
+     .doc = "Result of the limits: PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or "
+            "REJECTED_DRY_RUN.",
      .get = limit_req_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

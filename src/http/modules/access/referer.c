@@ -238,12 +238,13 @@ static bool referer_finish(struct conf_scope *scope, void *arg)
 static const struct directive referer_rows[] = {
     {"valid_referers", IN_SERVER | IN_LOCATION, CUSTOM(valid_referers_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "none | blocked | server_names | string ...",
-     .doc = "For which Referers $invalid_referer is empty, and not 1: none at all, one without a "
-            "scheme (`blocked`), names of hosts with wildcards and beginnings of paths, ~regex."},
+     .doc = "Values of the Referer field for which `$invalid_referer` is empty, and not 1: "
+            "no Referer (`none`), one without a scheme (`blocked`), host names with "
+            "wildcards and beginnings of paths, `~regex`."},
     {"referer_hash_bucket_size", IN_SERVER | IN_LOCATION, NUMBER(S, hash_bucket_size),
-     .initial = "64", .doc = "Accepted and ignored: the tables size themselves."},
+     .initial = "64", .doc = "Accepted and ignored: the hash tables are sized automatically."},
     {"referer_hash_max_size", IN_SERVER | IN_LOCATION, NUMBER(S, hash_max_size), .initial = "2048",
-     .doc = "Accepted and ignored: the tables size themselves."},
+     .doc = "Accepted and ignored: the hash tables are sized automatically."},
     {0},
 };
 #undef S

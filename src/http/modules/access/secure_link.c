@@ -112,11 +112,11 @@ static bool get_secure_link_expires(struct variable_env *env, const struct varia
 
 static const struct variable secure_link_variables[] = {
     {.name = STR_INIT("secure_link"),
-     .doc = "Empty when the link is wrong, 0 when it has expired, 1 when it is valid; with "
-            "`secure_link_secret` the link.",
+     .doc = "Empty if the link is invalid, 0 if it has expired, 1 if it is valid; with "
+            "`secure_link_secret` the link itself.",
      .get = get_secure_link},
     {.name = STR_INIT("secure_link_expires"),
-     .doc = "Time when the link expires.",
+     .doc = "Expiration time of the link.",
      .get = get_secure_link_expires},
     {.name = {NULL, 0}},
 };
@@ -147,17 +147,17 @@ static bool secure_link_finish(struct conf_scope *scope, void *arg)
 #define S struct secure_link_settings
 static const struct directive secure_link_rows[] = {
     {"secure_link", IN_HTTP_ALL, TEMPLATE(S, link), .syntax = "expression",
-     .doc = "Where a request has the MD5 that signs it, in base64url, and after a comma the time "
-            "when it expires in seconds since 1970, if it does: `$arg_md5,$arg_expires`. "
-            "$secure_link is 1 where it is that of `secure_link_md5`, 0 where it is, but has "
-            "expired, and otherwise empty."},
+     .doc = "Expression for the MD5 of a request, in base64url, and optionally, after a "
+            "comma, its expiration time in seconds since the Epoch: "
+            "`$arg_md5,$arg_expires`. `$secure_link` is 1 if the MD5 is that of "
+            "`secure_link_md5`, 0 if it is but the time has passed, and empty otherwise."},
     {"secure_link_md5", IN_HTTP_ALL, TEMPLATE(S, signed_text), .syntax = "expression",
-     .doc =
-         "The text that the MD5 must be of: what the link is good for, the moment at which it expires, and a secret."},
+     .doc = "Text whose MD5 is compared: it should contain what the link protects, the "
+            "expiration time and a secret."},
     {"secure_link_secret", IN_HTTP_ALL, STRING(S, secret), .syntax = "word",
-     .doc = "The secret of links of the form /prefix/md5/link, where the MD5, in hex, is that of "
-            "link and secret. $secure_link is the link, as the client has written it, where that "
-            "holds, and otherwise empty."},
+     .doc = "Secret for links of the form /prefix/md5/link, where md5 is the MD5 of the "
+            "link and the secret, in hexadecimal. `$secure_link` is the link, as written by "
+            "the client, if the MD5 is correct, and empty otherwise."},
     {0},
 };
 #undef S

@@ -453,11 +453,12 @@ static bool get_flags_time(struct variable_env *env, const struct variable *vari
 
 static const struct variable memc_variables[] = {
     {.name = STR_INIT("memc_cmd"),
-     .doc = "Command of `memc_pass`, for example get; has to be set for others.",
+     .doc = "Command of `memc_pass`, for example `get`; required for commands that the "
+            "request method does not select.",
      .get = get_none,
      .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("memc_key"),
-     .doc = "Key of `memc_pass`; has to be set.",
+     .doc = "Key of `memc_pass`; must be set.",
      .get = get_none,
      .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("memc_flags"),
@@ -469,11 +470,11 @@ static const struct variable memc_variables[] = {
      .get = get_none,
      .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("memc_value"),
-     .doc = "Value to store, instead of the body.",
+     .doc = "Value to store, in place of the request body.",
      .get = get_none,
      .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("memc_flags_as_http_time"),
-     .doc = "Flags of the value as a time for Last-Modified.",
+     .doc = "Flags of the value as an HTTP date, for Last-Modified.",
      .get = get_flags_time,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
@@ -517,15 +518,17 @@ static bool allowed_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive memc_rows[] = {
     {"memc_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, memc_pass_apply),
      ARGS(1, 1), .syntax = "address",
-     .doc =
-         "The memcached server, or group of them, that does $memc_cmd: get, set, add, replace, append, prepend, delete, incr, "
-         "decr, flush_all, stats or version. Without one GET and HEAD get, PUT sets, POST adds, DELETE deletes. A value is "
-         "$memc_value, or the request's body."},
+     .doc = "Passes requests to a memcached server or a group of them. The command is "
+            "`$memc_cmd`: get, set, add, replace, append, prepend, delete, incr, decr, "
+            "flush_all, stats or version. If it is not set, the request method selects it: "
+            "get for GET and HEAD, set for PUT, add for POST, delete for DELETE. The value "
+            "to store is `$memc_value`, or the request body."},
     {"memc_cmds_allowed", IN_HTTP_ALL | IN_LOCATION_IF, STRINGS(S, allowed), .apply = allowed_apply,
-     .syntax = "command ...", .doc = "Commands that may be done; others are answered with 403."},
+     .syntax = "command ...", .doc = "Commands that are allowed; others are answered with 403."},
     {"memc_flags_to_last_modified", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, tells_modification),
      .initial = "off",
-     .doc = "Treats the flags of an entry as seconds since 1970, and sends them as Last-Modified."},
+     .doc = "Whether the flags of an entry are sent as Last-Modified, as a time in seconds "
+            "since the Epoch."},
     {0},
 };
 #undef S

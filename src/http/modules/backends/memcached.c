@@ -131,9 +131,10 @@ static bool memcached_pass_apply(struct conf_scope *scope, const struct directiv
 static const struct directive memcached_rows[] = {
     {"memcached_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, memcached_pass_apply),
      ARGS(1, 1), .syntax = "address",
-     .doc = "The memcached server, or group of them, that holds the entry $memcached_key."},
+     .doc = "Passes requests to a memcached server or a group of them, which returns the "
+            "entry with the key `$memcached_key`."},
     {"memcached_gzip_flag", IN_HTTP_ALL, NUMBER(S, gzip_flag),
-     .doc = "Entries with this bit among their flags are sent as gzip."},
+     .doc = "Entries with this bit in their flags are sent with Content-Encoding gzip."},
     {0},
 };
 #undef S
@@ -173,7 +174,7 @@ static bool get_key(struct variable_env *env, const struct variable *variable, s
 
 static const struct variable memcached_variables[] = {
     {.name = STR_INIT("memcached_key"),
-     .doc = "Key that `memcached_pass` looks up; has to be set.",
+     .doc = "Key that `memcached_pass` looks up; must be set.",
      .get = get_key,
      .flags = VARIABLE_CHANGEABLE},
     {.name = {NULL, 0}},

@@ -109,15 +109,15 @@ static bool mirror_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive mirror_rows[] = {
     {"mirror", IN_HTTP_ALL, CUSTOM_FIELD(S, uris, mirror_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .initial = "off", .syntax = "uri | off",
-     .doc = "Also sends the request to this URI, by a subrequest of the same method whose response "
-            "is ignored. The response to the client does not wait for it, but the next response on "
-            "the connection, and its closing, do. Several run at the same time. Mirrors hold "
-            "connections until they are finished: when a quarter of worker_connections is in use "
-            "for them, requests are not mirrored, and the log says so."},
+     .doc = "Mirrors requests to this URI: a subrequest with the same method is made, and "
+            "its response is ignored. The response to the client does not wait for it, but "
+            "the next response on the connection, and the closing of the connection, do. "
+            "Several mirrors run concurrently. Subrequests keep connections open until they "
+            "are finished: when they use a quarter of `worker_connections`, requests are "
+            "not mirrored, which is logged."},
     {"mirror_request_body", IN_HTTP_ALL, FLAG(S, with_body), .initial = "on",
-     .doc =
-         "Mirrors the request's body, too; it is read whole before anything else is done, and not passed on as it "
-         "comes."},
+     .doc = "Whether the request body is mirrored, too. If so, it is read completely before "
+            "the request is processed, and is not passed on as it arrives."},
     {0},
 };
 #undef S

@@ -271,15 +271,15 @@ static const struct variable connect_variables[] = {
     ASSIGNABLE("connect_host", get_target_part, 0, "Host of a CONNECT request; may be set."),
     ASSIGNABLE("connect_port", get_target_part, 1, "Port of a CONNECT request; may be set."),
     {.name = STR_INIT("connect_addr"),
-     .doc = "Address that the tunnel leads to.",
+     .doc = "Address that the tunnel is connected to.",
      .get = get_connect_addr,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_connect_connect_time"),
-     .doc = "How long connecting took, in seconds with milliseconds.",
+     .doc = "Time to connect, in seconds with milliseconds.",
      .get = get_connect_time,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_connect_resolve_time"),
-     .doc = "How long resolving the name took, in seconds with milliseconds.",
+     .doc = "Time to resolve the name, in seconds with milliseconds.",
      .get = get_resolve_time,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_connect_first_byte_time"),
@@ -288,14 +288,15 @@ static const struct variable connect_variables[] = {
      .flags = VARIABLE_VOLATILE},
     ASSIGNABLE_TIME("proxy_connect_connect_timeout", TIME_CONNECT,
                     "Timeout for connecting; may be set."),
-    ASSIGNABLE_TIME("proxy_connect_data_timeout", TIME_DATA,
-                    "Timeout for data in either direction; may be set."),
     ASSIGNABLE_TIME(
-        "proxy_connect_read_timeout", TIME_DATA,
-        "The same as `$proxy_connect_data_timeout`, an old name."), /* the former name */
+        "proxy_connect_data_timeout", TIME_DATA,
+        "Time without data in either direction after which the tunnel is closed; may be set."),
+    ASSIGNABLE_TIME("proxy_connect_read_timeout", TIME_DATA,
+                    "Old name of `$proxy_connect_data_timeout`."),
     ASSIGNABLE_TIME("proxy_connect_send_timeout", TIME_SEND,
                     "Accepted and ignored."), /* not used, as in Tengine */
-    ASSIGNABLE("proxy_connect_response", get_response, 0, "Response to CONNECT; may be set."),
+    ASSIGNABLE("proxy_connect_response", get_response, 0,
+               "Header of the response that establishes the tunnel; may be set."),
     {.name = STR_INIT("")},
 };
 
@@ -378,33 +379,35 @@ static bool connect_finish(struct conf_scope *scope, void *settings)
 #define C struct connect_settings
 static const struct directive connect_rows[] = {
     {"proxy_connect", IN_SERVER, CUSTOM(connect_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc = "Makes tunnels for CONNECT requests."},
+     .doc = "Enables tunnels for CONNECT requests."},
     {"proxy_connect_allow", IN_SERVER, CUSTOM_FIELD(C, allowed, allow_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "443 563", .syntax = "all | port | port-port ...",
-     .doc = "Ports that tunnels may go to."},
+     .doc = "Ports that tunnels may connect to."},
     {"proxy_connect_address", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, address, address_apply),
      ARGS(1, 1), .syntax = "address | off",
-     .doc = "Target of tunnels, instead of the one that the client requests."},
+     .doc = "Address that tunnels connect to, in place of the one that the client requests."},
     {"proxy_connect_bind", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, exchange.bind, bind_apply),
      ARGS(1, 2), .syntax = "address [transparent] | off",
-     .doc = "Local address that tunnels come from."},
+     .doc = "Local address of the connections of tunnels."},
     {"proxy_connect_connect_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.connect_timeout_ms),
-     .initial = "60s", .doc = "Longest time for the other side's connection to be made."},
+     .initial = "60s", .doc = "Timeout for establishing the connection of a tunnel."},
     {"proxy_connect_data_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.read_timeout_ms),
-     .initial = "60s", .doc = "Longest time in which no byte goes through a tunnel."},
+     .initial = "60s",
+     .doc = "Time without data in either direction after which a tunnel is closed."},
     {"proxy_connect_read_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.read_timeout_ms),
-     .replaced_by = "proxy_connect_data_timeout",
-     .doc = "Longest time in which no byte goes through a tunnel; the former name."},
+     .replaced_by = "proxy_connect_data_timeout", .doc = "Old name of proxy_connect_data_timeout."},
     {"proxy_connect_send_timeout", IN_HTTP | IN_SERVER, OBSOLETE, ARGS(1, 1),
-     .doc = "Without effect in Tengine, too; proxy_connect_data_timeout holds both ways."},
+     .doc = "Accepted and ignored, as in Tengine; proxy_connect_data_timeout applies to "
+            "both directions."},
     {"proxy_connect_send_lowat", IN_HTTP | IN_SERVER, SIZE(C, exchange.send_lowat), .initial = "0",
-     .doc = "SO_SNDLOWAT where the system has it; Linux has not."},
+     .doc = "Value of SO_SNDLOWAT for the connections of tunnels; it has no effect on "
+            "Linux."},
     {"proxy_connect_response", IN_HTTP | IN_SERVER, TEMPLATE(C, response),
      .initial = "\"HTTP/1.1 200 Connection Established\\r\\nProxy-agent: nginx\\r\\n\\r\\n\"",
-     .doc = "Header of the response that establishes the tunnel; clients of HTTP/1 get it byte for "
-            "byte. Variables have their values at the time when the connection is established. A "
-            "status other than 2xx closes the connection. `set $proxy_connect_response` overrides "
-            "it."},
+     .doc = "Header of the response that establishes the tunnel; HTTP/1 clients receive it "
+            "unchanged. Variables are evaluated when the connection is established. A "
+            "status other than 2xx closes the connection. `set $proxy_connect_response` "
+            "overrides it."},
     {0},
 };
 #undef C

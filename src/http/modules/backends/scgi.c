@@ -124,7 +124,8 @@ static bool scgi_finish(struct conf_scope *scope, void *settings)
 #define S struct scgi_settings
 static const struct directive scgi_rows[] = {
     {"scgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, scgi_pass_apply),
-     ARGS(1, 1), .syntax = "address", .doc = "The SCGI server, or group of them, that answers."},
+     ARGS(1, 1), .syntax = "address",
+     .doc = "Passes requests to an SCGI server or a group of them."},
     PARAM_ROW("scgi", S, list),
     PARAM_INHERIT_ROW("scgi", S, inherit),
     {0},

@@ -66,8 +66,8 @@ static bool tunnel_pass_apply(struct conf_scope *scope, const struct directive *
 static const struct directive tunnel_rows[] = {
     {"tunnel_pass", IN_SERVER | IN_LOCATION | IN_LOCATION_IF, CUSTOM(tunnel_pass_apply), ARGS(0, 1),
      .syntax = "[address]",
-     .doc = "Answers CONNECT requests by a tunnel to this address or group; by default to the host "
-            "and port that the client asks for."},
+     .doc = "Opens a tunnel for CONNECT requests to this address or group; by default to "
+            "the host and port that the client requests."},
     {0},
 };
 

@@ -127,15 +127,16 @@ static bool uwsgi_finish(struct conf_scope *scope, void *settings)
 static const struct directive uwsgi_rows[] = {
     {"uwsgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, uwsgi_pass_apply),
      ARGS(1, 1), .syntax = "[protocol://]address",
-     .doc = "The uwsgi server, or group of them, that answers: uwsgi:// or, over TLS, suwsgi://."},
+     .doc = "Passes requests to a uwsgi server or a group of them: uwsgi:// or, over TLS, "
+            "suwsgi://."},
     PARAM_ROW("uwsgi", S, list),
     PARAM_INHERIT_ROW("uwsgi", S, inherit),
     {"uwsgi_modifier1", IN_HTTP_ALL, NUMBER(S, modifier1), .initial = "0", .max = 255,
-     .doc = "First modifier of the packet: what kind of request it is."},
+     .doc = "First modifier of the uwsgi packet, which defines the type of the request."},
     {"uwsgi_modifier2", IN_HTTP_ALL, NUMBER(S, modifier2), .initial = "0", .max = 255,
      .doc = "Second modifier of the packet."},
     {"uwsgi_string", IN_HTTP_ALL, STRING(S, string),
-     .doc = "Text in the packet after the variables."},
+     .doc = "String that is added to the uwsgi packet after the variables."},
     {0},
 };
 #undef S

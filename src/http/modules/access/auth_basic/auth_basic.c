@@ -156,15 +156,17 @@ static bool user_file_apply(struct conf_scope *scope, const struct directive *ro
 static const struct directive auth_basic_rows[] = {
     {"auth_basic", IN_HTTP_ALL | IN_LIMIT_EXCEPT, TEMPLATE(S, realm), .initial = "off",
      .syntax = "string | off",
-     .doc = "Allows clients with a name and a password from auth_basic_user_file; others get 401 "
-            "with this realm, or 407 for a tunnel. `off` allows everybody."},
+     .doc = "Enables authentication of clients with a name and a password from "
+            "`auth_basic_user_file`. Other clients receive 401 with this realm, or 407 for "
+            "a tunnel. `off` disables authentication."},
     {"auth_basic_user_file", IN_HTTP_ALL | IN_LIMIT_EXCEPT, TEMPLATE(S, user_file),
      .apply = user_file_apply, .syntax = "file",
-     .doc = "The file of names and passwords, a line \"name:password\" each; relative to the "
-            "configuration's directory. Passwords are hashes as crypt() of the system makes them "
-            "(bcrypt, yescrypt, SHA-512 ...), $apr1$ of htpasswd, {SSHA}, {SHA} or {PLAIN}. It is "
-            "read for each request. Hashes are computed on threads; `thread_pool auth_basic` sets "
-            "their number (2) and how many requests may wait (128); more get 503."},
+     .doc = "File with names and passwords, one \"name:password\" per line; a relative path "
+            "starts at the directory of the configuration. Passwords are hashed with the "
+            "system's crypt() (bcrypt, yescrypt, SHA-512 ...), $apr1$ of htpasswd, {SSHA} "
+            "or {SHA}, or are {PLAIN}. The file is read for each request. Hashes are "
+            "computed in threads; `thread_pool auth_basic` sets the number of threads (2) "
+            "and of requests that may wait (128); further requests receive 503."},
     {0},
 };
 #undef S

@@ -107,46 +107,49 @@ static const struct directive_word forms[] = {
 static const struct directive jwt_rows[] = {
     {"auth_jwt", JWT_CONTEXTS, CUSTOM_FIELD(S, realm, auth_jwt_apply), ARGS(1, 2), .initial = "off",
      .syntax = "string [token=$variable] | off",
-     .doc =
-         "Allows clients with a JSON Web Token that a key of `auth_jwt_key_file` or `auth_jwt_key_request` has signed, or "
-         "encrypted, and that is valid now; others get 401 with this realm. The token is in the field Authorization, as "
-         "`Bearer`, or in the variable. `off` allows everybody. Tokens have 16k at most; verified ones are kept by each worker "
-         "until they expire. RSA decrypts on threads: `thread_pool auth_jwt` sets their number (2) and how many "
-         "requests may wait (128); more get 503."},
+     .doc = "Enables authentication of clients with a JSON Web Token that is valid and that "
+            "was signed or encrypted with a key of `auth_jwt_key_file` or "
+            "`auth_jwt_key_request`. Other clients receive 401 with this realm. The token "
+            "is taken from the Authorization field, as `Bearer`, or from the variable. "
+            "`off` disables authentication. A token may have up to 16k; each worker caches "
+            "verified tokens until they expire. RSA decryption is done in threads: "
+            "`thread_pool auth_jwt` sets the number of threads (2) and of requests that may "
+            "wait (128); further requests receive 503."},
     {"auth_jwt_claim_set", IN_HTTP, CUSTOM(jwt_claim_set_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "$variable name ...",
-     .doc =
-         "Defines a variable whose value is a claim of the token: several names lead through objects inside each other. The "
-         "values of an array are separated by commas."},
+     .doc = "Defines a variable whose value is a claim of the token; several names select a "
+            "member of nested objects. The elements of an array are separated by commas."},
     {"auth_jwt_header_set", IN_HTTP, CUSTOM(jwt_header_set_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "$variable name ...",
-     .doc = "The same of a parameter of the token's header."},
+     .doc = "Defines a variable whose value is a parameter of the token's header, in the "
+            "same way as `auth_jwt_claim_set`."},
     {"auth_jwt_key_cache", IN_HTTP_ALL, MSEC(S, key_cache_ms), .initial = "0",
-     .doc =
-         "How long keys are used before their file is looked at, or their request is made, again; keys of a request are renewed "
-         "in the last quarter of this time, and when a token names a key that is not among them, at most every 5 seconds. Not for keys "
-         "whose file or URI has variables. 0: a file is looked at for each request, and read when it has changed; a request is "
-         "made for each one."},
+     .doc = "Time for which keys are used before their file is checked, or their request is "
+            "made, again. Keys of a request are renewed in the last quarter of this time, "
+            "and when a token names a key that is not among them, at most every 5 seconds. "
+            "Keys whose file or URI contains variables are not cached. 0: for each request "
+            "the file is checked, and read if it has changed, or the request is made."},
     {"auth_jwt_key_file", JWT_CONTEXTS, CUSTOM_FIELD(S, sources, key_file_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "file",
-     .doc =
-         "A file with a JSON Web Key set (RFC 7517), relative to the configuration's directory: 128 keys, 256k. Several lines "
-         "add up, those of `auth_jwt_key_request` too. Where one of them cannot be used the client gets 500."},
+     .doc = "File with a JSON Web Key Set (RFC 7517) of at most 128 keys and 256k; a "
+            "relative path starts at the directory of the configuration. Several lines, and "
+            "those of `auth_jwt_key_request`, are combined. If one of them cannot be used, "
+            "clients receive 500."},
     {"auth_jwt_key_request", JWT_CONTEXTS, CUSTOM(key_request_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "uri",
-     .doc =
-         "A URI of this server whose answer, to a subrequest, is a JSON Web Key set. With `auth_jwt_key_cache` one request asks and "
-         "others wait for its answer; after a failure none asks for a second."},
+     .doc = "URI for a subrequest that returns a JSON Web Key Set. With "
+            "`auth_jwt_key_cache` only one request makes the subrequest, and others wait "
+            "for its response; after a failure it is not repeated for one second."},
     {"auth_jwt_leeway", IN_HTTP_ALL, SEC(S, leeway_s), .initial = "0s", .max = LEEWAY_MAX,
-     .doc =
-         "How far clocks may differ: a token is accepted so long after `exp`, and so long before `nbf`."},
+     .doc = "Largest difference between clocks: a token is accepted for this time after "
+            "`exp`, and for this time before `nbf`."},
     {"auth_jwt_require", JWT_CONTEXTS, CUSTOM_FIELD(S, requires, require_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "$value ... [error=401 | 403]",
-     .doc =
-         "A token is accepted only where none of these values is empty, `0` or `false`; others get this status."},
+     .doc = "Accepts a token only if none of the values is empty, `0` or `false`; otherwise "
+            "the response has this status (401 by default)."},
     {"auth_jwt_type", JWT_CONTEXTS, ENUM(S, form, forms), .initial = "signed",
-     .doc =
-         "What a token has to be: signed (JWS), encrypted (JWE), or encrypted with a signed one inside."},
+     .doc = "Required type of the token: signed (JWS), encrypted (JWE), or nested: "
+            "encrypted with a signed token inside."},
     {0},
 };
 #undef S

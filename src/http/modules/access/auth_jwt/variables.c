@@ -174,16 +174,17 @@ bool jwt_header_set_apply(struct conf_scope *scope, const struct directive *row,
 
 const struct variable jwt_variables[] = {
     {.name = STR_INIT("jwt_claim_"),
-     .doc = "A claim of the JSON Web Token, by its name: text as it is, other values as JSON.",
+     .doc = "Claim of the JSON Web Token with this name: a string as it is, other values as "
+            "JSON.",
      .get = get_claim,
      FAMILY},
     {.name = STR_INIT("jwt_header_"),
-     .doc = "A parameter of the header of the JSON Web Token, by its name.",
+     .doc = "Parameter with this name of the header of the JSON Web Token.",
      .get = get_header,
      FAMILY},
     {.name = STR_INIT("jwt_payload"),
-     .doc =
-         "What was decrypted of an encrypted or nested JSON Web Token: its claims, or the signed token inside.",
+     .doc = "Decrypted content of an encrypted or nested JSON Web Token: its claims, or the "
+            "signed token.",
      .get = get_payload,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

@@ -367,19 +367,24 @@ static bool ldap_finish(struct conf_scope *scope, void *arg)
 #define UNDERSTOOD(name, words)                                                                    \
     {                                                                                              \
         name, IN_HTTP, OBSOLETE, ARGS(1, 1),                                                       \
-            .syntax = words, .doc = "Ignored: nothing that was verified is remembered."            \
+            .syntax = words,                                                                       \
+            .doc = "Accepted and ignored: the results of authentication are not cached."           \
     }
 #define S struct ldap_settings
 static const struct directive ldap_rows[] = {
     {"auth_ldap", IN_ALL, TEMPLATE(S, realm), .initial = "off", .syntax = "string | off",
-     .doc = "Allows clients with a name and a password that an LDAP server accepts; others get 401 "
-            "with this realm. Requests to servers run on threads; `thread_pool auth_ldap` sets "
-            "their number for each server (4) and how many requests may wait (128); more get 503."},
+     .doc = "Enables authentication of clients with a name and a password that are verified "
+            "by an LDAP server. Other clients receive 401 with this realm. Requests to "
+            "servers are made in threads; `thread_pool auth_ldap` sets, for each server, "
+            "the number of threads (4) and of requests that may wait (128); further "
+            "requests receive 503."},
     {"auth_ldap_servers", IN_ALL, STRINGS(S, names), .syntax = "name ...",
-     .doc = "The ldap_server blocks that are used, in this order, until one accepts."},
+     .doc = "Names of the `ldap_server` blocks, which are tried in this order until one of "
+            "them accepts the user."},
     {"ldap_server", IN_HTTP, FREE_FORM(server_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "name",
-     .doc = "An LDAP server: `url`, and what else [access](access.md#ldap) tells."},
+     .doc = "Defines an LDAP server: `url` and the parameters described in "
+            "[access](access.md#ldap)."},
     UNDERSTOOD("auth_ldap_cache_enabled", "on | off"),
     UNDERSTOOD("auth_ldap_cache_expiration_time", "milliseconds"),
     UNDERSTOOD("auth_ldap_cache_size", "number"),

@@ -296,29 +296,30 @@ static bool modsecurity_begin(struct conf *conf, struct http_main *main)
 #define S struct modsecurity_settings
 static const struct directive modsecurity_rows[] = {
     {"modsecurity", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
-     .doc =
-         "Checks requests and responses with the rules. A client's request is checked once, with "
-         "the rules of the first location with `on`; its body is read before it is passed on. "
-         "The rules define the response to what they refuse. They run on threads; `thread_pool "
-         "modsecurity` sets their number (2) and how many requests may wait (512); more get 503."},
+     .doc = "Enables checks of requests and responses with ModSecurity rules. A client's "
+            "request is checked once, with the rules of the first location that enables it; "
+            "its body is read before the request is passed on. The rules define the "
+            "response to a request that they refuse. Rules run in threads; `thread_pool "
+            "modsecurity` sets the number of threads (2) and of requests that may wait "
+            "(512); further requests receive 503."},
     {"modsecurity_rules", IN_HTTP_ALL, CUSTOM(rules_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
-     .syntax = "text",
-     .doc =
-         "Rules, in libmodsecurity's language. They are compiled when the configuration is read, and added to those of "
-         "the outer block."},
+     .syntax = "rules",
+     .doc = "ModSecurity rules. They are compiled when the configuration is read, and added "
+            "to those of the outer block."},
     {"modsecurity_rules_file", IN_HTTP_ALL, CUSTOM(rules_file_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "file",
-     .doc = "The same from a file, relative to the configuration's directory."},
+     .doc = "File with ModSecurity rules; a relative path starts at the directory of the "
+            "configuration."},
     {"modsecurity_rules_remote", IN_HTTP_ALL, CUSTOM(rules_remote_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "key url",
-     .doc = "Refused: rules are not taken from the network."},
+     .doc = "Not supported and refused: rules are not loaded from the network."},
     {"modsecurity_transaction_id", IN_HTTP_ALL, TEMPLATE(S, id), .syntax = "string",
-     .doc =
-         "How a request is called in what the rules log; they make a name of their own without it."},
+     .doc = "Identifier of a request in the logs of the rules; by default ModSecurity "
+            "generates one."},
     {"modsecurity_use_error_log", IN_HTTP_ALL, FLAG(S, uses_error_log), .initial = "on",
-     .doc =
-         "Writes what the rules log, such as matches that refuse nothing, to the error log, at the level info. What is "
-         "refused is always there, at the level error."},
+     .doc = "Whether messages of the rules, such as matches that refuse nothing, are "
+            "written to the error log, at the level `info`. Refused requests are always "
+            "logged, at the level `error`."},
     {0},
 };
 #undef S

@@ -82,50 +82,58 @@ static bool provider_enter(struct conf_scope *scope, const struct directive *row
 #define S struct oidc_provider
 static const struct directive provider_rows[] = {
     {"issuer", IN_OIDC_PROVIDER, STRING(S, issuer), .syntax = "URL",
-     .doc =
-         "The provider's issuer identifier, letter by letter: it must be that of its metadata and of ID tokens."},
+     .doc = "Issuer identifier of the provider. It must be exactly the issuer of the "
+            "provider's metadata and of ID tokens."},
     {"client_id", IN_OIDC_PROVIDER, STRING(S, client_id), .syntax = "string",
-     .doc = "The name under which the provider knows this server."},
+     .doc = "Client ID with which this server is registered at the provider."},
     {"client_secret", IN_OIDC_PROVIDER, STRING(S, client_secret), .syntax = "string",
-     .doc = "The secret that belongs to it; without one the client is a public one."},
+     .doc = "Client secret that belongs to `client_id`; without one the client is a public "
+            "client."},
     {"config_url", IN_OIDC_PROVIDER, STRING(S, config_url), .syntax = "URL",
-     .doc =
-         "Where the provider's metadata are; by default `/.well-known/openid-configuration` below the issuer. They and the keys are kept for an hour."},
+     .doc = "URL of the provider's metadata; by default `/.well-known/openid-configuration` "
+            "below the issuer. The metadata and the keys are cached for an hour."},
     {"cookie_name", IN_OIDC_PROVIDER, STRING(S, cookie_name), .initial = "NGX_OIDC_SESSION",
      .syntax = "name",
-     .doc = "The cookie of a session; that of a login has `_LOGIN_` and a random number after it."},
+     .doc = "Name of the session cookie; the name of the cookie of a login has `_LOGIN_` "
+            "and a random number appended."},
     {"extra_auth_args", IN_OIDC_PROVIDER, STRING(S, extra_args), .syntax = "string",
-     .doc = "More arguments of the request for a login, as they are: `display=page&prompt=login`."},
+     .doc = "Additional arguments of the authentication request, used as they are: "
+            "`display=page&prompt=login`."},
     {"frontchannel_logout_uri", IN_OIDC_PROVIDER, STRING(S, frontchannel_uri), .syntax = "uri",
-     .doc =
-         "The provider has a page load this URI when a user logs out there: with `iss` and `sid` the session of that name ends, else that of the cookie."},
+     .doc = "URI that pages of the provider load when a user logs out there: with the "
+            "arguments `iss` and `sid` that session ends, otherwise the session of the "
+            "cookie."},
     {"logout_token_hint", IN_OIDC_PROVIDER, FLAG(S, hints_token), .initial = "off",
-     .doc = "Is the ID token sent to the provider at a logout?"},
+     .doc = "Whether the ID token is sent to the provider at logout (id_token_hint)."},
     {"logout_uri", IN_OIDC_PROVIDER, STRING(S, logout_uri), .syntax = "uri",
-     .doc = "A request for this URI ends the session, here and, where it can, at the provider."},
+     .doc = "URI that ends the session when it is requested, on this server and, if the "
+            "provider supports it, at the provider."},
     {"pkce", IN_OIDC_PROVIDER, FLAG(S, pkce),
-     .doc =
-         "Is the code bound to this login by PKCE (RFC 7636)? By default where the provider's metadata have S256."},
+     .doc = "Whether PKCE (RFC 7636) is used; by default it is if the provider's metadata "
+            "contain S256."},
     {"post_logout_uri", IN_OIDC_PROVIDER, STRING(S, post_logout_uri), .syntax = "uri",
-     .doc = "Where a browser is after a logout; the provider has to know it."},
+     .doc = "URI to which browsers are redirected after logout; it must be registered at "
+            "the provider."},
     {"redirect_uri", IN_OIDC_PROVIDER, STRING(S, redirect_uri), .initial = "/oidc_callback",
      .syntax = "uri",
-     .doc = "Where the provider sends browsers back to: a path of the server, or a whole URL."},
+     .doc = "URI to which the provider redirects browsers after login: a path of the "
+            "server, or a complete URL."},
     {"scope", IN_OIDC_PROVIDER, STRINGS(S, scopes), .initial = "openid", .syntax = "scope ...",
-     .doc = "What is asked for; `openid` has to be among them."},
+     .doc = "Requested scopes; they must include `openid`."},
     {"session_store", IN_OIDC_PROVIDER, STRING(S, store_name), .syntax = "name",
-     .doc =
-         "The `keyval_zone` where sessions are; by default one of 8m of their own, `oidc_default_store_NAME`."},
+     .doc = "Name of the `keyval_zone` that stores sessions; by default a separate zone of "
+            "8m, `oidc_default_store_NAME`."},
     {"session_timeout", IN_OIDC_PROVIDER, MSEC(S, session_ms), .initial = "8h",
-     .doc = "How long a session lasts; new tokens begin it again."},
+     .doc = "Lifetime of a session; it starts again when tokens are refreshed."},
     {"ssl_crl", IN_OIDC_PROVIDER, STRING(S, crl), .syntax = "file",
-     .doc = "PEM file of revoked certificates."},
+     .doc = "PEM file with certificate revocation lists (CRLs) for the provider's "
+            "certificate."},
     {"ssl_trusted_certificate", IN_OIDC_PROVIDER, STRING(S, trusted), .syntax = "file",
-     .doc =
-         "PEM file of the authorities that the provider's certificate may come from; by default those of the system."},
+     .doc = "PEM file with the trusted CA certificates that the provider's certificate is "
+            "verified with; by default those of the system."},
     {"userinfo", IN_OIDC_PROVIDER, FLAG(S, has_userinfo), .initial = "off",
-     .doc =
-         "Is the userinfo endpoint asked, for $oidc_userinfo and claims that the ID token lacks?"},
+     .doc = "Whether the userinfo endpoint is queried, for `$oidc_userinfo` and for claims "
+            "that the ID token does not contain."},
     {0},
 };
 #undef S
@@ -167,11 +175,11 @@ static bool auth_oidc_apply(struct conf_scope *scope, const struct directive *ro
 static const struct directive oidc_rows[] = {
     {"auth_oidc", IN_HTTP_ALL, TEMPLATE(struct oidc_settings, provider), .apply = auth_oidc_apply,
      .initial = "off", .syntax = "name | off",
-     .doc =
-         "Allows browsers that have logged in with this provider, and sends others there. The URIs of its block, as `redirect_uri`, are "
-         "answered where this is set, too."},
+     .doc = "Allows browsers that are logged in with this provider, and redirects others to "
+            "it. The URIs of the provider's block, such as `redirect_uri`, are handled "
+            "wherever this is set."},
     {"oidc_provider", IN_HTTP, BLOCK(provider_enter), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
-     .syntax = "name", .doc = "An OpenID provider, and what it knows this server by."},
+     .syntax = "name", .doc = "Defines an OpenID provider and this server's registration at it."},
     {0},
 };
 
@@ -270,8 +278,8 @@ static bool get_userinfo(struct variable_env *env, const struct variable *variab
 
 static const struct variable oidc_variables[] = {
     {.name = STR_INIT("oidc_claim_"),
-     .doc =
-         "A claim of the user who has logged in: of the ID token or, where that lacks it, of the userinfo.",
+     .doc = "Claim of the user who is logged in: from the ID token or, if it does not "
+            "contain the claim, from userinfo.",
      .get = get_claim,
      .flags = VARIABLE_PREFIX | VARIABLE_VOLATILE},
     {.name = STR_INIT("oidc_id_token"),
@@ -285,11 +293,11 @@ static const struct variable oidc_variables[] = {
      .data = (uintptr_t) "access_token",
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("oidc_userinfo"),
-     .doc = "What the userinfo endpoint has answered, as JSON.",
+     .doc = "Response of the userinfo endpoint, as JSON.",
      .get = get_userinfo,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("oidc_request_url"),
-     .doc = "Inside: the URL of a provider that a subrequest is for.",
+     .doc = "URL of the provider that a subrequest is sent to; internal.",
      .get = oidc_request_url,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},

@@ -412,27 +412,32 @@ static bool mode_apply(struct conf_scope *scope, const struct directive *row,
 #define S struct sysguard_settings
 static const struct directive sysguard_rows[] = {
     {"sysguard", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
-     .doc =
-         "Turns requests away, with 503 or to an action, while the system is beyond one of the limits below."},
+     .doc = "Refuses requests, with 503 or the action of a limit, while the system exceeds "
+            "the limits below."},
     {"sysguard_load", IN_HTTP_ALL, CUSTOM_FIELD(S, guards[GUARD_LOAD], load_apply), ARGS(1, 2),
-     .syntax = "load=[ncpu*]number [action=uri]", .doc = "The load of one minute."},
+     .syntax = "load=[ncpu*]number [action=uri]",
+     .doc = "Limit for the load average of one minute; `ncpu*` multiplies the number by the "
+            "number of processors."},
     {"sysguard_cpu", IN_HTTP_ALL, CUSTOM_FIELD(S, guards[GUARD_CPU], cpu_apply), ARGS(1, 3),
      .syntax = "usage=percent [period=time] [action=uri]",
-     .doc = "How busy the processors were in the last period of 3 seconds."},
+     .doc = "Limit for the CPU usage of the system in the last period; `period` is 3s by "
+            "default."},
     {"sysguard_mem", IN_HTTP_ALL, CUSTOM(mem_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "swapratio=percent% [action=uri] | free=size [action=uri]",
-     .doc = "How much of the swap space is in use; or how much memory is free, or holds files."},
+     .doc = "Limits for memory: the largest share of the swap space that may be used, or "
+            "the smallest amount of memory that must be free or used by the page cache."},
     {"sysguard_rt", IN_HTTP_ALL, CUSTOM_FIELD(S, guards[GUARD_RT], rt_apply), ARGS(1, 3),
      .syntax = "rt=seconds [period=time] [action=uri]",
-     .doc =
-         "The mean time of the worker's requests in these places, in the last period of one second."},
+     .doc = "Limit for the mean time of the worker's requests, in the blocks with this "
+            "limit, in the last period; `period` is 1s by default."},
     {"sysguard_mode", IN_HTTP_ALL, CUSTOM_FIELD(S, wants_all, mode_apply), ARGS(1, 1),
      .initial = "or", .syntax = "or | and",
-     .doc = "Is one limit enough, or have all of them to be passed?"},
+     .doc = "Whether requests are refused when one of the limits is exceeded (`or`), or "
+            "only when all of them are (`and`)."},
     {"sysguard_interval", IN_HTTP_ALL, SEC(S, interval_s), .initial = "1s",
-     .doc = "How long load and memory are taken to be as they were read last."},
+     .doc = "Interval at which the load and the memory usage are read."},
     {"sysguard_log_level", IN_HTTP_ALL, ENUM(S, log_level, level_words), .initial = "error",
-     .doc = "Level of the line that says which limit was passed."},
+     .doc = "Log level of the message about an exceeded limit."},
     {0},
 };
 #undef S

@@ -311,22 +311,26 @@ static const struct directive check_rows[] = {
      .syntax = "[interval=milliseconds] [fall=number] [rise=number] [timeout=milliseconds] "
                "[default_down=true|false] [type=tcp|http|ssl_hello|mysql|ajp|fastcgi] "
                "[port=number] [unique=true|false]",
-     .doc = "Probes each server of the group, one worker for all. By default a connection every "
-            "30000 ms, within 1000 ms; down after 5 bad answers, up after 2 good ones, and down at "
-            "first. unique: an address in several groups is probed once for all of them."},
+     .doc = "Enables health checks of each server of the group; one worker performs them "
+            "for all. By default a check is made every 30000 ms and may take 1000 ms; a "
+            "server is marked down after 5 failed checks and up after 2 successful ones, "
+            "and is down initially. `unique`: an address that is in several groups is "
+            "checked once for all of them."},
     {"check_http_send", IN_UPSTREAM, CUSTOM_FIELD(C, http_send, http_send_apply), ARGS(1, 1),
      .initial = "\"GET / HTTP/1.0\\r\\n\\r\\n\"", .syntax = "string",
-     .doc = "What a check of type http sends; it has to come after `check`."},
+     .doc = "Request that checks of type `http` send; must be after `check`."},
     {"check_http_expect_alive", IN_UPSTREAM, BITS(C, http_expect, expect_words),
      .initial = "http_2xx http_3xx", .repeat = REPEAT_APPEND,
-     .doc = "Kinds of answers that mean health, for checks of the types http and fastcgi."},
+     .doc = "Classes of response statuses that mean that a server is healthy, for checks of "
+            "types `http` and `fastcgi`."},
     {"check_fastcgi_param", IN_UPSTREAM, CUSTOM_FIELD(C, fastcgi_params, fastcgi_param_apply),
      ARGS(2, 2), .repeat = REPEAT_APPEND,
      .initial = "REQUEST_METHOD GET ; REQUEST_URI / ; SCRIPT_FILENAME index.php",
-     .syntax = "name value", .doc = "A parameter that a check of the type fastcgi sends."},
+     .syntax = "name value", .doc = "Parameter that checks of type `fastcgi` send."},
     {"check_keepalive_requests", IN_UPSTREAM, NUMBER(C, keepalive_requests), .initial = "1",
      .min = 1, .max = INT32_MAX,
-     .doc = "Probes on one connection, where the type and the server allow more than one."},
+     .doc = "Number of checks on one connection, if the type and the server allow more than "
+            "one."},
     {0},
 };
 #undef C
@@ -346,8 +350,8 @@ struct check_main {
 
 static const struct directive check_main_rows[] = {
     {"check_shm_size", IN_HTTP, SIZE(struct check_main, shm_size), .initial = "1m",
-     .doc = "Accepted and ignored: the shared memory of the servers has space for the results of "
-            "checks."},
+     .doc = "Accepted and ignored: the shared memory of the servers holds the results of "
+            "checks as well."},
     {0},
 };
 
@@ -360,9 +364,9 @@ static const struct directive_table check_main_table = {
 static const struct directive check_status_rows[] = {
     {"check_status", IN_SERVER | IN_LOCATION, CUSTOM(check_status_apply), ARGS(0, 1),
      .repeat = REPEAT_CUSTOM, .initial = "html", .syntax = "[html | csv | json | prometheus]",
-     .doc = "Answers with the state of all checked servers. The arguments ?format= and "
-            "?status=up|down override the format and choose the servers that are shown and "
-            "counted."},
+     .doc = "Responds with the state of all checked servers. The arguments `?format=` and "
+            "`?status=up|down` override the format and select the servers that are shown "
+            "and counted."},
     {0},
 };
 

@@ -101,30 +101,31 @@ static void dyups_worker_end(struct generation *generation)
 static const struct directive rows[] = {
     {"dyups_read_msg_timeout", IN_HTTP, MSEC(S, read_ms), .initial = "1s", .min = 1,
      .max = INT32_MAX,
-     .doc =
-         "So often a worker looks for groups that others have changed. A request that asks for a group by a "
-         "variable finds it changed at once."},
+     .doc = "Interval at which a worker reads the changes that other workers made to "
+            "groups. A request that selects a group by a variable sees a change "
+            "immediately."},
     {"dyups_read_msg_log", IN_HTTP, FLAG(S, logs_reads), .initial = "off",
-     .doc = "Logs each change that a worker takes over, as a notice."},
+     .doc = "Logs each change that a worker reads, at the level `notice`."},
     {"dyups_shm_zone_size", IN_HTTP, SIZE(S, zone_size), .initial = "2m",
-     .doc =
-         "Shared memory for groups that were changed: their texts. It outlives a reload of the same size."},
+     .doc = "Size of the shared memory for the texts of changed groups. Its contents "
+            "survive a reload that does not change the size."},
     {"dyups_trylock", IN_HTTP, FLAG(S, trylock), .initial = "off",
-     .doc = "Accepted and ignored: changes do not wait, so that none is refused with 409."},
+     .doc = "Accepted and ignored: changes do not wait for a lock, so none is rejected with "
+            "409."},
     {"dyups_upstream_conf", IN_HTTP, OBSOLETE, ARGS(1, 1), .syntax = "path",
-     .doc = "Nothing has been read from this file since Tengine 2.2."},
+     .doc = "Accepted and ignored: Tengine has not read this file since version 2.2."},
     {0},
 };
 
 static const struct directive interface_rows[] = {
     {"dyups_interface", IN_LOCATION, CUSTOM(interface_apply), ARGS(0, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "[sync[=store]] [sync_interval=time]",
-     .doc =
-         "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, "
-         "changes one by POST /upstream/NAME, whose body is the inside of an `upstream` block, "
-         "and removes one by DELETE /upstream/NAME. Requests that are passed to a group by a "
-         "variable see it. A client with access can send requests anywhere: see `allow`. With `sync` "
-         "changes reach all nodes that share a redis_store."},
+     .doc = "Provides an interface to groups of servers: GET /list, GET /detail and GET "
+            "/upstream/NAME return them, POST /upstream/NAME changes one, where the body is "
+            "the contents of an `upstream` block, and DELETE /upstream/NAME removes one. "
+            "Requests that are passed to a group by a variable use the changed group. A "
+            "client with access can direct requests to any address: restrict it with "
+            "`allow`. With `sync` changes reach all nodes that share a `redis_store`."},
     {0},
 };
 

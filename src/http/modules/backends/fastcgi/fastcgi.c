@@ -96,12 +96,12 @@ static bool get_path_info(struct variable_env *env, const struct variable *varia
 /* nginx computes these at each use, because internal redirects change them. */
 const struct variable fastcgi_variables[] = {
     {.name = STR_INIT("fastcgi_script_name"),
-     .doc = "URI, with `fastcgi_index` when it ends with a slash; or the first capture of "
-            "`fastcgi_split_path_info`.",
+     .doc = "URI of the request, with `fastcgi_index` appended if it ends with a slash; or "
+            "the first capture of `fastcgi_split_path_info`.",
      .get = get_script_name,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("fastcgi_path_info"),
-     .doc = "Second capture of `fastcgi_split_path_info`.",
+     .doc = "The second capture of `fastcgi_split_path_info`.",
      .get = get_path_info,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("")},
@@ -162,22 +162,25 @@ static const struct directive_word keep_conn_words[] = {
 #define S struct fastcgi_settings
 static const struct directive fastcgi_rows[] = {
     {"fastcgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, fastcgi_pass_apply),
-     ARGS(1, 1), .syntax = "address", .doc = "The FastCGI server, or group of them, that answers."},
+     ARGS(1, 1), .syntax = "address",
+     .doc = "Passes requests to a FastCGI server or a group of them."},
     {"fastcgi_index", IN_HTTP_ALL, STRING(S, index),
-     .doc = "Is appended to a URI that ends with a slash, in $fastcgi_script_name."},
+     .doc = "File name that is appended to a URI that ends with a slash, in "
+            "`$fastcgi_script_name`."},
     PARAM_ROW("fastcgi", S, list),
     PARAM_INHERIT_ROW("fastcgi", S, inherit),
     {"fastcgi_split_path_info", IN_HTTP_ALL, CUSTOM_FIELD(S, split, split_path_info_apply),
      ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "regex",
-     .doc = "An expression with two captures, which become $fastcgi_script_name and "
-            "$fastcgi_path_info."},
+     .doc = "Regular expression with two captures, which become `$fastcgi_script_name` and "
+            "`$fastcgi_path_info`."},
     {"fastcgi_keep_conn", IN_HTTP_ALL, ENUM(S, keep_conn, keep_conn_words), .initial = "auto",
-     .doc = "Are connections kept for the next request? With \"auto\" the backend is asked once, "
-            "after the first request (FCGI_GET_VALUES): connections are kept if it reports a limit "
-            "of connections, or that it supports several requests on one."},
+     .doc = "Whether connections are kept open for further requests. With `auto` the "
+            "backend is queried once, after the first request (FCGI_GET_VALUES): "
+            "connections are kept if it reports a limit of connections, or that it can "
+            "multiplex requests on a connection."},
     {"fastcgi_catch_stderr", IN_HTTP_ALL, STRINGS(S, catch_stderr), ARGS(1, 1),
      .repeat = REPEAT_APPEND,
-     .doc = "A text that makes an answer invalid when the backend writes it to stderr."},
+     .doc = "String that makes a response invalid when the backend writes it to stderr."},
     {0},
 };
 #undef S

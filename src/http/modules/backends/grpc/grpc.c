@@ -224,21 +224,22 @@ static const struct directive_word version_words[] = {{"2", HTTP_2}, {"3", HTTP_
 static const struct directive grpc_rows[] = {
     {"grpc_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM(grpc_pass_apply), ARGS(1, 1),
      .syntax = "address",
-     .doc = "Passes requests on to a gRPC server: [grpc://]address, or grpcs://address for TLS."},
+     .doc = "Passes requests to a gRPC server: [grpc://]address, or grpcs://address for "
+            "TLS."},
     {"grpc_http_version", IN_HTTP_ALL, ENUM(struct grpc_settings, version, version_words),
      .initial = "2",
-     .doc =
-         "Version of HTTP that the backend is spoken to in. 3 is over QUIC and needs grpcs:// in grpc_pass."},
+     .doc = "HTTP version of requests to the backend. Version 3 uses QUIC and requires "
+            "grpcs:// in grpc_pass."},
     {"grpc_set_header", IN_HTTP_ALL, KEY_TEMPLATE(struct grpc_settings, set_headers), ARGS(2, 2),
      .is_late = true, .repeat = REPEAT_APPEND, .apply = head_field_apply,
-     .doc =
-         "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
-         "as such, and takes the place of :authority."},
+     .doc = "Sets a header field of requests to the backend; an empty value removes the "
+            "client's field. A Host field that is set is sent as such, in place of "
+            ":authority."},
     {"grpc_set_header_inherit", IN_HTTP_ALL,
      ENUM(struct grpc_settings, header_inherit, list_inherit_words), .initial = "on",
-     .doc =
-         "Whether a block with its own grpc_set_header replaces the outer ones (on), or has those of other names, too (merge); off: never "
-         "inherits any."},
+     .doc = "How the lines of an outer block are inherited by a block with its own "
+            "grpc_set_header: `on` means that its own replace them, `merge` adds those with "
+            "other names; `off` disables inheritance altogether."},
     {0},
 };
 
@@ -248,9 +249,11 @@ static const struct directive grpc_exchange_rows[] = {
     EXCHANGE_DYNAMIC_ROW("grpc"),
     EXCHANGE_SOCKET_BUFFER_ROWS("grpc"),
     {"grpc_intercept_errors", IN_HTTP_ALL, FLAG(EXCHANGE_S, intercept_errors), .initial = "off",
-     .doc = "Do answers of 300 and above go to error_page?"},
+     .doc = "Whether responses with status 300 and above are replaced by error_page."},
     {"grpc_ignore_headers", IN_HTTP_ALL, BITS(EXCHANGE_S, ignore_headers, ignore_headers_words),
-     .repeat = REPEAT_APPEND, .doc = "Fields of the answer that are not acted on."},
+     .repeat = REPEAT_APPEND,
+     .doc = "Response header fields of the backend that have no effect on the processing of "
+            "the response."},
     EXCHANGE_HIDE_ROWS("grpc"),
     EXCHANGE_TLS_ROWS("grpc"),
     EXCHANGE_HTTP3_ROWS("grpc"),

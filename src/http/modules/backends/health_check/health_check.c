@@ -320,20 +320,23 @@ static const struct directive health_check_rows[] = {
                "[mandatory [persistent]] [match=name] [port=number] [keepalive_time=time] "
                "[type=http | type=grpc [grpc_service=name] [grpc_status=code]] "
                "[sync[=store]] [sync_interval=time]",
-     .doc =
-         "Probes each server of the group that this location passes requests to, one worker for "
-         "all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. "
-         "mandatory: not served before the first good answer; persistent: the state survives a "
-         "reload. type=grpc, with grpc_pass: a call of grpc.health.v1.Health/Check for "
-         "grpc_service, or the server as a whole, on a new connection each time; healthy when it "
-         "is SERVING, or when the call ends with grpc_status (12 where there is no such "
-         "service). Several checks of a group: one that fails is enough. A probe may take 5s. With `sync` "
-         "one of the nodes that share a redis_store probes a server for all."},
+     .doc = "Enables health checks of each server of the group that this location passes "
+            "requests to; one worker performs them for all. By default a check is made "
+            "every 5s; a server is unhealthy after 1 failed check and healthy after 1 "
+            "successful one; a check may take 5s. `mandatory`: a server receives no "
+            "requests before its first successful check; `persistent`: the state survives a "
+            "reload. `type=grpc`, with grpc_pass: a call of grpc.health.v1.Health/Check for "
+            "`grpc_service`, or for the server as a whole, on a new connection each time; "
+            "the server is healthy if the response is SERVING, or if the call ends with "
+            "`grpc_status` (12 if the server does not implement the service). If a group "
+            "has several checks, a server is unhealthy when one of them fails. With `sync` "
+            "one of the nodes that share a `redis_store` checks a server for all of them."},
     {"match", IN_HTTP, FREE_FORM(match_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "name",
-     .doc = "What a healthy answer is: lines `status [!] code | code-code ...`, `header name [= | "
-            "!= | ~ | !~ value]`, `header ! name`, `body ~ | !~ regex` (of the first 256k), "
-            "`require $variable ...`. All must hold."},
+     .doc = "Conditions for the response of a healthy server: lines `status [!] code | "
+            "code-code ...`, `header name [= | != | ~ | !~ value]`, `header ! name`, `body "
+            "~ | !~ regex` (in the first 256k), `require $variable ...`. All of them must "
+            "be true."},
     {0},
 };
 

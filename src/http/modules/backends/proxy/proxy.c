@@ -228,14 +228,15 @@ static const struct variable proxy_variables[] = {
      .get = get_proxy_port,
      .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
     {.name = STR_INIT("proxy_add_x_forwarded_for"),
-     .doc = "X-Forwarded-For of the request with `$remote_addr` added.",
+     .doc = "X-Forwarded-For field of the request with `$remote_addr` appended.",
      .get = get_add_x_forwarded_for},
     {.name = STR_INIT("proxy_internal_body_length"),
-     .doc = "Length of the body for the backend; internal.",
+     .doc = "Length of the body that is sent to the backend; internal.",
      .get = get_body_length,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_internal_chunked"),
-     .doc = "chunked when the body for the backend has no length; internal.",
+     .doc = "`chunked` if the body that is sent to the backend has no known length; "
+            "internal.",
      .get = get_chunked,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("")},
@@ -393,53 +394,53 @@ static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
 static const struct directive proxy_rows[] = {
     {"proxy_pass", IN_LOCATION | IN_LOCATION_IF | IN_LIMIT_EXCEPT, CUSTOM(proxy_pass_apply),
      ARGS(1, 1), .syntax = "URL",
-     .doc =
-         "Passes requests on to an HTTP server: http://address[URI] or https://address[URI]. A URI takes the place of "
-         "the location's name at the start of the request's; without one the request's own is "
-         "passed as it came."},
+     .doc = "Passes requests to an HTTP server: http://address[URI] or "
+            "https://address[URI]. A URI replaces the part of the request URI that matches "
+            "the location; without one the request URI is passed as received."},
     {"proxy_method", IN_HTTP_ALL, TEMPLATE(P, method),
-     .doc = "Method of requests to the backend, instead of the client's."},
+     .doc = "Method of requests to the backend, in place of the client's."},
     {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
-     .doc =
-         "Version of HTTP that the backend is spoken to in. 3 is over QUIC and needs https:// in proxy_pass."},
+     .doc = "HTTP version of requests to the backend. Version 3 uses QUIC and requires "
+            "https:// in proxy_pass."},
     {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2), .is_late = true,
      .repeat = REPEAT_APPEND, .apply = head_field_apply,
-     .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
-            "they are set, Host is $proxy_host and Connection is left out."},
+     .doc = "Sets a header field of requests to the backend; an empty value removes the "
+            "client's field. By default Host is `$proxy_host` and Connection is not sent."},
     {"proxy_set_header_inherit", IN_HTTP_ALL, ENUM(P, header_inherit, list_inherit_words),
      .initial = "on",
-     .doc =
-         "Whether a block with its own proxy_set_header replaces the outer ones (on), or has those of other names, too (merge); off: never "
-         "inherits any."},
+     .doc = "How the lines of an outer block are inherited by a block with its own "
+            "proxy_set_header: `on` means that its own replace them, `merge` adds those "
+            "with other names; `off` disables inheritance altogether."},
     {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body), .is_late = true,
-     .doc = "Body of requests to the backend, instead of the client's."},
+     .doc = "Body of requests to the backend, in place of the client's."},
     {"proxy_headers_hash_max_size", IN_HTTP_ALL, NUMBER(P, headers_hash_max_size),
      .apply = conf_hash_size_check, .initial = "512",
-     .doc = "Accepted and ignored: tables size themselves."},
+     .doc = "Accepted and ignored: the hash tables are sized automatically."},
     {"proxy_headers_hash_bucket_size", IN_HTTP_ALL, NUMBER(P, headers_hash_bucket_size),
      .apply = conf_hash_size_check, .initial = "64",
-     .doc = "Accepted and ignored: tables size themselves."},
+     .doc = "Accepted and ignored: the hash tables are sized automatically."},
     {"proxy_redirect", IN_HTTP_ALL, CUSTOM(proxy_redirect_apply), ARGS(1, 2),
      .repeat = REPEAT_CUSTOM, .initial = "default",
      .syntax = "default | off | redirect replacement",
-     .doc = "What Location and Refresh of answers begin with, and what takes its place; "
-            "\"~\" and \"~*\" begin a regular expression. The default replaces what proxy_pass "
-            "names by the location."},
+     .doc = "Replaces the beginning of the fields Location and Refresh of responses; \"~\" "
+            "and \"~*\" introduce a regular expression. `default` replaces the URL of "
+            "proxy_pass with the name of the location."},
     {"proxy_cookie_domain", IN_HTTP_ALL, CUSTOM(proxy_cookie_domain_apply), ARGS(1, 2),
      .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | domain replacement",
-     .doc = "Replaces the domain of cookies."},
+     .doc = "Replaces the domain in Set-Cookie fields of responses."},
     {"proxy_cookie_path", IN_HTTP_ALL, CUSTOM(proxy_cookie_path_apply), ARGS(1, 2),
      .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | path replacement",
-     .doc = "Replaces the start of the path of cookies."},
+     .doc = "Replaces the beginning of the path in Set-Cookie fields of responses."},
     {"proxy_cookie_flags", IN_HTTP_ALL, CUSTOM(proxy_cookie_flags_apply), ARGS(1, 4),
      .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | cookie [flag ...]",
-     .doc = "Adds or removes flags of a cookie: secure, httponly, samesite=strict, samesite=lax, "
-            "samesite=none, and nosecure, nohttponly, nosamesite."},
+     .doc = "Sets or removes flags of a cookie: secure, httponly, samesite=strict, "
+            "samesite=lax, samesite=none, and nosecure, nohttponly, nosamesite."},
     {"proxy_pass_trailers", IN_HTTP_ALL, FLAG(P, pass_trailers), .initial = "off",
-     .doc = "Whether trailer fields of a response are passed to the client."},
+     .doc = "Whether trailer fields of responses are passed to the client."},
     {"proxy_protocol", IN_HTTP_ALL, FLAG(P, proxy_protocol), .initial = "off",
-     .doc = "Begins each connection to the backend with a header of the PROXY protocol, version 1, "
-            "that names the client; such a connection carries one request."},
+     .doc = "Sends a PROXY protocol header, version 1, with the client's address at the "
+            "beginning of each connection to the backend; such a connection carries one "
+            "request only."},
     {0},
 };
 #undef P
@@ -462,10 +463,12 @@ static const struct directive proxy_exchange_rows[] = {
     EXCHANGE_TLS_ROWS("proxy"),
     EXCHANGE_HTTP3_ROWS("proxy"),
     {"proxy_http3_hq", IN_HTTP_ALL, FLAG(struct exchange_settings, http3.hq), .initial = "off",
-     .doc =
-         "Speaks HTTP/0.9 over QUIC (ALPN hq-interop) instead of HTTP/3, which interoperability tests of QUIC use."},
+     .doc = "Uses HTTP/0.9 over QUIC (ALPN hq-interop) in place of HTTP/3, for QUIC "
+            "interoperability tests."},
     {"proxy_cache_convert_head", IN_HTTP_ALL, FLAG(struct exchange_settings, cache_convert_head),
-     .initial = "on", .doc = "Is HEAD asked as GET, so that the answer can be kept?"},
+     .initial = "on",
+     .doc = "Whether HEAD requests are converted to GET, so that the response can be "
+            "cached."},
     {0},
 };
 

@@ -276,20 +276,22 @@ static bool redis2_finish(struct conf_scope *scope, void *settings)
 static const struct directive redis2_rows[] = {
     {"redis2_pass", HERE, CUSTOM_FIELD(S, target, redis2_pass_apply), ARGS(1, 1),
      .syntax = "address",
-     .doc = "The Redis server, or group of servers; its reply is the response, unchanged."},
+     .doc = "Passes requests to a Redis server or a group of them; the reply is sent to the "
+            "client unchanged."},
     {"redis2_query", HERE, CUSTOM_FIELD(S, queries, query_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "command [argument ...]",
-     .doc =
-         "A query. Several are sent together, and their answers come in their order. Arguments may hold any bytes."},
-    {"redis2_raw_query", HERE, CUSTOM_FIELD(S, raw, raw_query_apply), ARGS(1, 1), .syntax = "text",
-     .doc =
-         "One query in Redis' own form (RESP). Nothing is checked: no value that a client has given belongs there."},
+     .doc = "Adds a query. Several queries are sent together; their replies are in the same "
+            "order. Arguments may contain any bytes."},
+    {"redis2_raw_query", HERE, CUSTOM_FIELD(S, raw, raw_query_apply), ARGS(1, 1),
+     .syntax = "string",
+     .doc = "One query in the Redis protocol (RESP). It is not checked: do not use values "
+            "that come from clients in it."},
     {"redis2_raw_queries", HERE, CUSTOM(raw_queries_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "number text",
-     .doc =
-         "So many queries in Redis' own form (RESP). Nothing is checked: no value that a client has given belongs there."},
-    {"redis2_literal_raw_query", HERE, STRING(S, literal), .syntax = "text",
-     .doc = "One query in Redis' own form (RESP), in which `$` means itself."},
+     .syntax = "number string",
+     .doc = "The given number of queries in the Redis protocol (RESP). They are not "
+            "checked: do not use values that come from clients in them."},
+    {"redis2_literal_raw_query", HERE, STRING(S, literal), .syntax = "string",
+     .doc = "One query in the Redis protocol (RESP), without variables: `$` is not special."},
     {0},
 };
 #undef S

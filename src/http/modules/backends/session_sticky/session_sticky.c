@@ -233,14 +233,15 @@ static const struct directive group_rows[] = {
          "[cookie=name] [domain=domain] [path=path] [maxage=time] [mode=insert|rewrite|prefix] "
          "[option=indirect|direct] [maxidle=time] [maxlife=time] [fallback=on|off] "
          "[hash=plain|md5]",
-     .doc =
-         "Requests of one client go to the same server. `insert` gives the client a cookie, "
-         "`rewrite` replaces the value of a cookie that the server gives, `prefix` puts the "
-         "server before that value. With `fallback=off` no other server takes its place, also "
-         "where the cookie names one that there is not (502). With `maxidle` or `maxlife`, which "
-         "only `insert` uses, the cookie tells when it was used and given, instead of `Max-Age`. "
-         "With `option=indirect` a cookie of this name that the server sets does not pass, and "
-         "requests where `session_sticky_hide_cookie` stands go without it."},
+     .doc = "Passes the requests of a client to the same server. `insert` adds a cookie to "
+            "responses, `rewrite` replaces the value of a cookie that the server sets, "
+            "`prefix` adds the server to the beginning of that value. With `fallback=off` "
+            "no other server is used if that server is not available, or if the cookie "
+            "contains an unknown one (502). With `maxidle` or `maxlife`, which require "
+            "`insert`, the cookie contains the times when it was last used and created, and "
+            "has no `Max-Age`. With `option=indirect` a cookie of this name that the server "
+            "sets is not passed to the client, and `session_sticky_hide_cookie` removes it "
+            "from requests."},
     {0},
 };
 

@@ -59,15 +59,15 @@ static bool get_expire(struct variable_env *env, const struct variable *variable
 
 static const struct variable srcache_variables[] = {
     {.name = STR_INIT("srcache_fetch_status"),
-     .doc = "HIT, MISS or BYPASS.",
+     .doc = "Result of srcache_fetch: HIT, MISS or BYPASS.",
      .get = get_fetched,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("srcache_store_status"),
-     .doc = "STORE or BYPASS.",
+     .doc = "Result of srcache_store: STORE or BYPASS.",
      .get = get_stored,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("srcache_expire"),
-     .doc = "Seconds for which the response may be stored.",
+     .doc = "Time in seconds for which the response may be stored.",
      .get = get_expire,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
@@ -132,65 +132,67 @@ static const struct directive_word method_words[] = {
 static const struct directive srcache_rows[] = {
     {"srcache_fetch", HERE, CUSTOM_FIELD(S, fetch, fetch_apply), ARGS(2, 3),
      .syntax = "method uri [args]",
-     .doc = "Asks this URI of the server, by a subrequest, for the response. A status of 200 is a "
-            "hit: its body is the response, including the header, as `srcache_store` stored it; "
-            "otherwise the request continues. Access was checked before."},
+     .doc = "Fetches the response by a subrequest to this URI. A status of 200 is a hit: "
+            "the body of the subrequest is the response, including the header, as saved by "
+            "`srcache_store`; otherwise processing of the request continues. Access is "
+            "checked before."},
     {"srcache_fetch_skip", HERE, TEMPLATES(S, fetch_skip), ARGS(1, 1), .syntax = "flag",
-     .doc = "Nothing is fetched when this is neither empty nor \"0\"."},
+     .doc = "Condition under which nothing is fetched: the string is neither empty nor "
+            "\"0\"."},
     {"srcache_store", HERE, CUSTOM_FIELD(S, store, store_apply), ARGS(2, 3),
      .syntax = "method uri [args]",
-     .doc =
-         "Gives the response, head and all, as the body of a subrequest to this URI, when the whole of it has come. The "
-         "client does not wait for it. What the backend gave is stored, with what headers-more and Lua made of it, before filters such as `sub_filter` or `gzip` "
-         "change it."},
+     .doc = "Sends the response, including its header, as the body of a subrequest to this "
+            "URI when it is complete. The client does not wait for it. What is stored is "
+            "the response of the backend with the changes made by headers-more and Lua, "
+            "before filters such as `sub_filter` or `gzip` are applied."},
     {"srcache_store_skip", HERE, TEMPLATES(S, store_skip), ARGS(1, 1), .syntax = "flag",
-     .doc =
-         "Nothing is stored where this is not empty, nor \"0\"; evaluated when the response begins, and again when it has ended."},
+     .doc = "Condition under which nothing is stored: the string is neither empty nor "
+            "\"0\". It is evaluated when the response begins, and again when it has ended."},
     {"srcache_store_max_size", HERE, SIZE(S, max_size), .initial = "0",
-     .doc =
-         "Responses with a larger body are not stored, nor taken from the store; 0: 4 megabytes."},
+     .doc = "Largest size of the body of a response that is stored or taken from the store; "
+            "0: 4 megabytes."},
     {"srcache_store_statuses", HERE, CUSTOM_FIELD(S, statuses, statuses_apply), ARGS(1, ARGS_ANY),
      .initial = "200 301 302 307 308", .syntax = "status ...",
-     .doc = "The statuses of responses that are stored."},
+     .doc = "Statuses of responses that are stored."},
     {"srcache_store_ranges", HERE, FLAG(S, stores_ranges), .initial = "off",
-     .doc =
-         "Stores parts of bodies (206), too. $http_range belongs to the key then: a part is given for the whole otherwise."},
+     .doc = "Whether partial responses (206) are stored, too. The key must then contain "
+            "`$http_range`; otherwise a part is returned in place of the whole."},
     {"srcache_store_hide_header", HERE, STRINGS(S, hidden), ARGS(1, ARGS_ANY),
-     .repeat = REPEAT_APPEND, .syntax = "field ...", .doc = "Fields that are not stored."},
+     .repeat = REPEAT_APPEND, .syntax = "field ...", .doc = "Header fields that are not stored."},
     {"srcache_store_pass_header", HERE, STRINGS(S, passed), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "field ...",
-     .doc =
-         "Fields that are stored though they are not by themselves: Set-Cookie, Proxy-Authenticate, Proxy-Authorization, "
-         "TE. Those of a connection never are."},
+     .doc = "Header fields that are stored although they are not by default: Set-Cookie, "
+            "Proxy-Authenticate, Proxy-Authorization, TE. Hop-by-hop fields are never "
+            "stored."},
     {"srcache_methods", IN_HTTP_ALL, BITS(S, methods, method_words), .initial = "GET HEAD",
-     .doc =
-         "The methods of requests for which the store is asked, GET and HEAD in any case; those of HEAD get the head of what is stored, and are not "
-         "stored."},
+     .doc = "Methods of requests for which the store is queried, in addition to GET and "
+            "HEAD. HEAD requests receive the header of a stored response; their own "
+            "responses are not stored."},
     {"srcache_ignore_content_encoding", HERE, FLAG(S, stores_codings), .initial = "off",
-     .doc =
-         "Stores responses with a Content-Encoding as well, whatever the client accepts. Without it they are not stored, and a "
-         "warning says so."},
+     .doc = "Whether responses with a Content-Encoding are stored, too, regardless of what "
+            "clients accept. Otherwise they are not stored, and a warning is logged."},
     {"srcache_request_cache_control", HERE, FLAG(S, heeds_request), .initial = "off",
-     .doc =
-         "With `no-cache` in Cache-Control or Pragma of a request the store is not asked; with `no-store` nothing is stored."},
+     .doc = "Whether Cache-Control and Pragma of requests are respected: with `no-cache` "
+            "the store is not queried; with `no-store` the response is not stored."},
     {"srcache_response_cache_control", HERE, FLAG(S, heeds_response), .initial = "on",
-     .doc =
-         "Stores no response that forbids it by Cache-Control (private, no-store, no-cache, max-age=0) or Expires."},
+     .doc = "Whether Cache-Control and Expires of responses are respected: a response that "
+            "forbids it (private, no-store, no-cache, max-age=0) is not stored."},
     {"srcache_store_private", HERE, FLAG(S, stores_private), .initial = "off",
-     .doc = "Stores responses with `Cache-Control: private` all the same."},
+     .doc = "Whether responses with `Cache-Control: private` are stored."},
     {"srcache_store_no_store", HERE, FLAG(S, stores_no_store), .initial = "off",
-     .doc = "Stores responses with `Cache-Control: no-store` all the same."},
+     .doc = "Whether responses with `Cache-Control: no-store` are stored."},
     {"srcache_store_no_cache", HERE, FLAG(S, stores_no_cache), .initial = "off",
-     .doc = "Stores responses with `Cache-Control: no-cache` all the same."},
+     .doc = "Whether responses with `Cache-Control: no-cache` are stored."},
     {"srcache_default_expire", HERE, SEC(S, default_expire), .initial = "60",
-     .doc =
-         "The value of $srcache_expire, in seconds, for responses that do not say how long they may be used."},
+     .doc = "Value of `$srcache_expire`, in seconds, for responses that define no lifetime."},
     {"srcache_max_expire", HERE, SEC(S, max_expire), .initial = "0",
-     .doc = "The most that $srcache_expire is; 0: any."},
+     .doc = "Largest value of `$srcache_expire`; 0: no limit."},
     {"srcache_header_buffer_size", HERE, SIZE(S, head_size), .max = 1 << 20, .initial = "4k",
-     .doc = "Memory that is taken at once for the head of what is stored; it grows where needed."},
+     .doc = "Initial size of the buffer for the header of a stored response; it grows as "
+            "needed."},
     {"srcache_buffer", HERE, SIZE(S, piece_size), .max = 1 << 20, .initial = "4k",
-     .doc = "Memory that is taken at once for the body of what is stored; it grows where needed."},
+     .doc = "Initial size of the buffer for the body of a stored response; it grows as "
+            "needed."},
     {0},
 };
 #undef S
