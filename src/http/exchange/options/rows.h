@@ -156,9 +156,8 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
          .doc = "Number and size of the buffers for the part of a response that the client has "   \
                 "not received yet."},                                                              \
         {PREFIX "_busy_buffers_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, busy_buffers_size),            \
-         .doc = "Accepted without effect on responses: the value is only validated, as in "        \
-                "nginx, against the size of the buffers. By default it is the size of two "        \
-                "buffers."},                                                                       \
+         .doc = "Ignored, except that the value must fit the buffers, as in nginx. By default "    \
+                "it is the size of two buffers."},                                                 \
         {PREFIX "_max_temp_file_size",                                                             \
          IN_HTTP_ALL,                                                                              \
          CUSTOM_FIELD(EXCHANGE_S, max_temp_file_size, exchange_max_temp_file_size_apply),          \
@@ -169,9 +168,8 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
                 "fit into the buffers; 0 disables temporary files. Responses that are cached or "  \
                 "stored are not limited."},                                                        \
         {PREFIX "_temp_file_write_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, temp_file_write_size),      \
-         .doc = "Accepted without effect on responses: the value is only validated, as in "        \
-                "nginx, against the size of the buffers. By default it is the size of two "        \
-                "buffers."},                                                                       \
+         .doc = "Ignored, except that the value must fit the buffers, as in nginx. By default "    \
+                "it is the size of two buffers."},                                                 \
         {PREFIX "_temp_path",                                                                      \
          IN_HTTP_ALL,                                                                              \
          CUSTOM_FIELD(EXCHANGE_S, temp_path, exchange_temp_path_apply),                            \
