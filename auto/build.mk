@@ -120,7 +120,7 @@ $(BUILD)/interface.c: auto/interface $(BUILD)/config.h $(shell find src -name '*
 
 $(BUILD)/interface.o $(BUILD)/interface.pic.o: $(BUILD)/interface.c $(BUILD)/flags
 	$(call say,CC,$@)
-	$(COMPILE) $(if $(findstring .pic.,$@),-fPIC,-fPIE) $(CFLAGS) -c -o $@ $<
+	$(COMPILE) $(if $(findstring .pic.,$@),-fPIC -DINTERFACE=loaded_interface,-fPIE -DINTERFACE=module_interface) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

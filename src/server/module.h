@@ -15,10 +15,10 @@ enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE
 
 /*
  * The version and a hash of all headers, in the program and in each loadable object. An object with
- * another one is refused: its structs may differ from ours. Implemented in interface.c of the build
- * directory, which auto/interface writes.
+ * a hash that differs from the program's is refused, since its structs may differ. Implemented in
+ * interface.c of the build directory, which auto/interface writes.
  */
-extern const char module_interface[];
+extern const char module_interface[], loaded_interface[];
 
 struct module {
     unsigned magic;

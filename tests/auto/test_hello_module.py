@@ -76,7 +76,7 @@ def relinked(loadable, folder, interface):
     build = os.path.dirname(loadable)
     objects = ["%s/addon/ngx_http_hello_module/hello.pic.o" % build]
     if interface is not None:
-        (folder / "interface.c").write_text('const char module_interface[] = "%s";\n' % interface)
+        (folder / "interface.c").write_text('const char loaded_interface[] = "%s";\n' % interface)
         objects.append(str(folder / "interface.c"))
     path = str(folder / "ngx_http_hello_module.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", path, *objects], check=True)

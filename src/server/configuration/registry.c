@@ -142,7 +142,7 @@ static struct loaded_module *loaded_check(struct conf *conf, const struct conf_n
                                           struct str path, void *handle)
 {
     const struct module *module = dlsym(handle, arena_cstr(conf->arena, module_name_of(path)));
-    const char *interface = dlsym(handle, "module_interface");
+    const char *interface = dlsym(handle, "loaded_interface");
 
     if (module == NULL) {
         module = dlsym(handle, "module_exported");

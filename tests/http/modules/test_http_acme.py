@@ -661,7 +661,7 @@ def test_an_account_key_that_is_none(site, ca):
     server.wait_end()
     server.write("acme_ca/account.key", "junk\n")
     server.start()
-    server.wait_log('account.key" is no key of P-256, P-384, P-521 or RSA with 2048 bits; it is kept as account.key.unusable')
+    server.wait_log('account.key" is no key of P-256, P-384, P-521 or RSA with 2048 bits; it was renamed to account.key.unusable')
     until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
     assert server.read("acme_ca/account.key.unusable") == "junk\n" and len(ca.accounts) == 2
     assert server.read("acme_ca/account.key").startswith("-----BEGIN")
