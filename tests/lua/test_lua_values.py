@@ -70,7 +70,7 @@ server { listen @PORT@;
 
 @pytest.fixture(scope="module")
 def server():
-    with Server(HTTP % "64k", main="worker_processes 2;", allow=[r"exited on signal 9", r"died inside a shared"]) as made:
+    with Server(HTTP % "64k", main="worker_processes 2;", allow=[r"exited on signal 9", r"died while it changed a shared"]) as made:
         yield made
 
 
