@@ -49,7 +49,7 @@ static unsigned pieces_read(struct iovec *pieces, unsigned count, int fd, uint64
 static void parts_read(unsigned first)
 {
     struct iovec pieces[READS_MOST];
-    unsigned places[READS_MOST], count = 0;
+    unsigned indexes[READS_MOST], count = 0;
     uint64_t next = reads.parts[first].offset;
 
     for (unsigned i = first; i < reads.count; i++) {
@@ -57,13 +57,13 @@ static void parts_read(unsigned first)
         if (reads.states[i] == READ_WAITS && part->fd == reads.parts[first].fd &&
             part->offset == next) {
             pieces[count] = (struct iovec){part->end - part->len, part->len};
-            places[count++] = i;
+            indexes[count++] = i;
             next += part->len;
         }
     }
     unsigned whole = pieces_read(pieces, count, reads.parts[first].fd, reads.parts[first].offset);
     for (unsigned i = 0; i < count; i++) {
-        reads.states[places[i]] = i < whole ? READ_DONE : READ_FAILED;
+        reads.states[indexes[i]] = i < whole ? READ_DONE : READ_FAILED;
     }
 }
 

@@ -3,13 +3,16 @@
 #include "base/clock.h"
 #include "upstream/private.h"
 
-/* Where slow_start is set: the part of its weight that a peer has, of PEER_WEIGHT_UNIT; all of it
- * when the peer did not come back lately. */
+/* The part of its weight that a peer has, of PEER_WEIGHT_UNIT: all of it without slow_start, and
+ * when the peer has been up for longer than that. */
 static unsigned slow_start_share(const struct peer *peer)
 {
     uint64_t slow_start_ms = peer->server->slow_start_ms;
-    uint64_t up_at_ms = atomic_load_explicit(&peer->cell->up_at_ms, memory_order_relaxed);
 
+    if (slow_start_ms == 0) {
+        return PEER_WEIGHT_UNIT;
+    }
+    uint64_t up_at_ms = atomic_load_explicit(&peer->cell->up_at_ms, memory_order_relaxed);
     if (up_at_ms == 0 || clock_now.now_ms - up_at_ms >= slow_start_ms) {
         return PEER_WEIGHT_UNIT;
     }
@@ -18,14 +21,11 @@ static unsigned slow_start_share(const struct peer *peer)
     return share == 0 ? 1 : share;
 }
 
-#define WEIGHT_SHARE(peer)                                                                         \
-    ((peer)->server->slow_start_ms == 0 ? PEER_WEIGHT_UNIT : slow_start_share(peer))
-
 unsigned peer_weight_now(const struct peer *peer)
 {
     int64_t weight = peer->effective_weight > 0 ? peer->effective_weight : 0;
 
-    return weight == 0 ? 1 : (unsigned) weight * WEIGHT_SHARE(peer);
+    return weight == 0 ? 1 : (unsigned) weight * slow_start_share(peer);
 }
 
 struct peer *round_robin_pick(struct upstream_pick *pick, struct peer_set *set)
@@ -39,7 +39,7 @@ struct peer *round_robin_pick(struct upstream_pick *pick, struct peer_set *set)
         if (!peer_may_serve(pick, peer, false)) {
             continue;
         }
-        int64_t weight = peer->effective_weight * WEIGHT_SHARE(peer);
+        int64_t weight = peer->effective_weight * slow_start_share(peer);
         peer->current_weight += weight;
         total += weight;
         if (peer->effective_weight < peer->weight) {
